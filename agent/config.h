@@ -1,0 +1,94 @@
+/* agent/config.h - the configuration: one table of keys gives parser, ranges, defaults, environment
+ * names, help text and the sample file.
+ *
+ * YAML with `config_version: 1` and the sections volume, index, sync, ipc, backend, access, log,
+ * metrics. Unknown keys are warned about with the nearest known name; wrong types and ranges are
+ * errors with file, line and column. Each key can be overridden by the environment:
+ * MEMSYNC_VOLUME_PATH for volume.path, and so on.
+ */
+#ifndef MEMSYNC_AGENT_CONFIG_H
+#define MEMSYNC_AGENT_CONFIG_H
+
+#include "core/log.h"
+#include "core/status.h"
+#include "core/text.h"
+
+#include <stdint.h>
+
+struct config {
+    /* volume */
+    char *volume_path;                 /* required; absolute */
+    char *volume_manifest_filename;    /* "memory.json" */
+    char *volume_locks;                /* "auto" | "trusted" | "local" */
+    uint64_t volume_recovery_grace_ms; /* 60000 */
+    char *volume_kind;                 /* "auto" | "local" | "cluster" | "unknown" */
+    bool volume_multi_instance;        /* several agents or peers write: placement warnings */
+    bool volume_read_only;             /* never write to it: no recovery, no marker */
+    /* index */
+    char *index_path; /* not given: NULL = the cache directory; "" = <volume>/.retrieval; relative =
+                         against the volume's path */
+    bool index_allow_network;
+    uint64_t index_mmap_bytes;
+    uint64_t index_wal_bytes_max;
+    /* sync */
+    char *sync_freshness;                /* default mode: "strict" | "bounded" | "local" */
+    uint64_t sync_max_staleness_ms;      /* bounded: 1000 */
+    uint64_t sync_poll_interval_min_ms;  /* 1000 */
+    uint64_t sync_poll_interval_max_ms;  /* 60000 */
+    uint64_t sync_operations_per_second; /* 500 */
+    uint64_t sync_refreshers;            /* threads, 2 */
+    uint64_t sync_readers;               /* fact reader threads, 8 */
+    bool sync_inotify;                   /* true */
+    /* ipc */
+    char *ipc_endpoint;
+    char *ipc_events;       /* "" = beside the endpoint: <path>.events ; "off" = none */
+    char *ipc_socket_mode;  /* octal, "0660" */
+    char *ipc_socket_group; /* NULL: leave */
+    uint64_t ipc_threads;   /* request threads, 4 */
+    uint64_t ipc_max_message_bytes;
+    uint64_t ipc_queue_per_client; /* 64 */
+    uint64_t ipc_queue_total;      /* 4096 */
+    uint64_t ipc_timeout_ms;       /* default request deadline, 5000 */
+    uint64_t ipc_timeout_max_ms;   /* 600000 */
+    /* backend */
+    char *backend_name;     /* "deermem" */
+    json_t *backend_config; /* an object */
+    /* log */
+    char *log_level; /* "info" */
+    /* metrics */
+    char *metrics_listen; /* "" = off; host:port; for a later version of the agent, accepted and
+                             warned about */
+};
+
+/* Everything at its default. */
+MUST_CHECK enum status config_create(struct config **ret);
+void config_destroy(struct config **config);
+
+/* Reads a file over the defaults. Warnings (unknown keys) are appended to `warnings`, a line each.
+ */
+MUST_CHECK enum status config_read_file(struct config *config, const char *path,
+                                        struct text *warnings, struct error *error);
+/* The same from memory; `name` stands for the file in messages. (Also the fuzz target.) */
+MUST_CHECK enum status config_read(struct config *config, const char *name, const char *bytes,
+                                   size_t size, struct text *warnings, struct error *error);
+
+/* MEMSYNC_<SECTION>_<KEY> over what the file said; `environment` is environ or a test's list. */
+MUST_CHECK enum status config_read_environment(struct config *config, char *const *environment,
+                                               struct text *warnings, struct error *error);
+
+/* Sets one key by its dotted name, as the command line does. */
+MUST_CHECK enum status config_set(struct config *config, const char *key, const char *value,
+                                  struct error *error);
+
+/* What no single key can tell: volume.path missing, intervals crossed, modes that exclude each
+ * other. */
+MUST_CHECK enum status config_check(const struct config *config, struct error *error);
+
+/* Appends a commented sample file with every key at its default (systemd/memsyncd.yaml is made from
+ * it; a test compares). */
+void config_write_sample(struct text *text);
+
+/* Appends "key = value" lines of the configuration in force. */
+void config_write(struct text *text, const struct config *config);
+
+#endif

@@ -1,0 +1,92 @@
+/* core/index_install.h - the only writer of rows. One thread (the install thread) calls it.
+ *
+ * The rule that carries the program: rows, seen entries, the synced mark and the generation of a
+ * scope change in ONE transaction. There is no state in which rows are replaced and the signature
+ * is not, or the other way round.
+ */
+#ifndef MEMSYNC_CORE_INDEX_INSTALL_H
+#define MEMSYNC_CORE_INDEX_INSTALL_H
+
+#include "core/fact.h"
+#include "core/index.h"
+
+/* What was seen of a directory or file below a scope's facts directory. */
+struct seen_entry {
+    char *path; /* relative to the facts directory; "" is that directory itself */
+    bool is_dir;
+    struct file_stamp stamp;
+    bool clean;            /* the stamp may be trusted (racily-clean rule, core/refresh_plan.h) */
+    uint64_t digest;       /* files: of the bytes read */
+    enum fact_fault fault; /* files: why there is no row */
+    char *problem;         /* files with a fault: one line for people; else NULL */
+};
+
+struct index_row {
+    const char *path; /* relative to the facts directory */
+    const struct fact *fact;
+};
+
+/* One refresh's result. Pointers stay the caller's. */
+struct index_change {
+    const struct scope *scope;
+    uint64_t expected_generation; /* compare-and-set; 0: the scope must not exist yet */
+    bool replace_all;             /* drop every row and seen entry first */
+    const struct index_row *put;  /* a row at a path replaces the one there */
+    size_t put_count;
+    const char *const *removed; /* paths whose row and seen entry go */
+    size_t removed_count;
+    const struct seen_entry *seen; /* inserted or replaced by path */
+    size_t seen_count;
+    struct synced_mark synced; /* known must be true */
+    bool unmigrated;           /* the bucket has layout-1 data */
+};
+
+enum install_outcome {
+    INSTALL_DONE,
+    INSTALL_LOST, /* the generation has moved: plan again */
+};
+
+/* Installs a refresh. On INSTALL_DONE `ret_generation` is the new generation (bumped only when rows
+ * or seen entries changed). A scope that had no row at all gets one, also when it has no facts. */
+MUST_CHECK enum status index_install_refresh(struct index *index, const struct index_change *change,
+                                             enum install_outcome *ret, uint64_t *ret_generation,
+                                             struct error *error);
+
+/* Own writes: applies a delta only where it provably fits. */
+struct index_own_write {
+    const struct scope
+        *scope; /* the mutated one; its agent may be one without rows (summaries only) */
+    struct manifest_mark pre;  /* under the user's lock, before the commit */
+    struct manifest_mark post; /* under the same lock, after it */
+    const struct index_row *put;
+    size_t put_count;
+    const char *const *removed;
+    size_t removed_count;
+    bool facts_changed; /* false: only summaries */
+};
+
+enum own_write_outcome {
+    OWN_WRITE_PROMOTED,        /* synced was pre: delta applied, synced is post */
+    OWN_WRITE_ALREADY_CURRENT, /* synced was post: a refresh was faster */
+    OWN_WRITE_FORGOTTEN,       /* anything else: no row touched, synced is unknown */
+};
+
+/* One transaction; the user's other scopes move from pre to post or stay. Delta rows get no clean
+ * marks. */
+MUST_CHECK enum status index_install_own_write(struct index *index,
+                                               const struct index_own_write *write,
+                                               enum own_write_outcome *ret, struct error *error);
+
+/* Drops the synced mark of a scope (no row changes, the generation stays). */
+MUST_CHECK enum status index_forget(struct index *index, const struct scope *scope,
+                                    struct error *error);
+
+/* Removes a scope with all its rows, e.g. when its user's directory is gone. Compare-and-set like a
+ * refresh. */
+MUST_CHECK enum status index_remove_scope(struct index *index, const struct scope *scope,
+                                          uint64_t expected_generation, enum install_outcome *ret,
+                                          struct error *error);
+
+void seen_entry_clear(struct seen_entry *entry);
+
+#endif

@@ -1,0 +1,53 @@
+/* core/journal.h - .memory.journal.json: what a commit is about to do, so that it can be undone.
+ *
+ * Pure: no I/O. Every name in a parsed journal has passed its grammar, so it may form a path. A
+ * journal that cannot be trusted in every part is STATUS_CORRUPT and must be left alone: an
+ * operation id that is no plain name (`..`!), an unknown state, an agent that is no agent name, ids
+ * outside their grammar, old paths that are not the fact's own place below agents/<agent>/facts, a
+ * missing list or revision.
+ */
+#ifndef MEMSYNC_CORE_JOURNAL_H
+#define MEMSYNC_CORE_JOURNAL_H
+
+#include "core/scope.h"
+
+#define JOURNAL_NAME ".memory.journal.json"
+#define JOURNAL_LOCK_NAME ".memory.lock"
+#define JOURNAL_RECOVERY_DIR ".recovery"
+#define JOURNAL_BYTES_MAX (64u << 20)
+
+enum journal_state { JOURNAL_PREPARED, JOURNAL_COMMITTED };
+
+struct journal_old_entry {
+    char *fact_id;
+    char *path; /* relative to the bucket, e.g. agents/a/facts/99/f_old.md */
+};
+
+struct journal {
+    char *operation_id; /* [A-Za-z0-9_-]+, the name of its directory below .recovery/ */
+    enum journal_state state;
+    bool has_agent; /* false: summaries only, no facts */
+    char agent[SCOPE_NAME_MAX + 1];
+    int64_t expected_revision; /* 0: there was no manifest before */
+    int64_t next_revision;
+    char **fact_ids; /* every fact that the commit writes or deletes */
+    size_t fact_count;
+    struct journal_old_entry *old_entries; /* the facts that existed before, each with a backup */
+    size_t old_count;
+};
+
+MUST_CHECK enum status journal_parse(const char *bytes, size_t size, struct journal **ret,
+                                     struct error *error);
+void journal_destroy(struct journal **journal);
+
+static inline void cleanup_journal(struct journal **journal)
+{
+    journal_destroy(journal);
+}
+#define AUTO_JOURNAL CLEANUP(cleanup_journal)
+
+/* True when `id` is among the old entries (then a backup must exist); linear or by hash. */
+const struct journal_old_entry *journal_find_old(const struct journal *journal,
+                                                 const char *fact_id);
+
+#endif

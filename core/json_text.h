@@ -1,0 +1,47 @@
+/* core/json_text.h - JSON as the peers read and write it, on jansson's trees.
+ *
+ * The peers are Python programs. Their reader takes NaN, Infinity and -Infinity, integers of any
+ * size, floats beyond the range of a double (as infinity), the escape of a lone surrogate, and the
+ * last of several equal keys; it refuses a byte order mark, control characters inside strings,
+ * comments, trailing commas and anything after the value. jansson takes none of the first four, so
+ * they are carried through its trees in disguise and json_text_write() puts them back:
+ *
+ *   NaN, infinities      an object {"$float": "nan" | "inf" | "-inf"} (that is how they stay on our
+ * wire) a big integer        a string that begins with U+FDD0, its digits after it; written as a
+ * number a lone surrogate     U+FDD1 and four hexadecimal digits inside a string; written as \uXXXX
+ *   NUL inside a key     the same with 0000 (NUL inside a value is an ordinary character here)
+ *   U+FDD0, U+FDD1       the same with fdd0, fdd1
+ *
+ * Other values that JSON lacks (YAML has them) are told on our wire as {"$date": "2026-02-10"},
+ * {"$datetime": "2026-02-10T09:30:00+00:00"}, {"$binary": base64}, {"$set": [...]} and
+ * {"$pairs": [[key, value], ...]} (a mapping with keys that are no strings).
+ */
+#ifndef MEMSYNC_CORE_JSON_TEXT_H
+#define MEMSYNC_CORE_JSON_TEXT_H
+
+#include "core/status.h"
+#include "core/text.h"
+
+#define JSON_TEXT_DEPTH_MAX 500 /* the peers' own recursion ends near 1,000 */
+
+/* Parses one JSON value of any type. STATUS_CORRUPT tells line, column and reason in `error`'s
+ * message; its path is left alone. The caller owns `ret`. Bounded by `depth_max` levels of nesting.
+ */
+MUST_CHECK enum status json_text_read(const char *bytes, size_t size, unsigned depth_max,
+                                      json_t **ret, struct error *error);
+
+/* Appends the value as compact JSON, UTF-8 unescaped except where JSON needs it. Key order is kept.
+ */
+void json_text_write(struct text *text, const json_t *value);
+
+/* The same, indented by two blanks, as the peers write manifests (no final newline). */
+void json_text_write_pretty(struct text *text, const json_t *value);
+
+/* Appends a JSON string literal with quotes. `bytes` must be UTF-8 (disguises are put back). */
+void json_text_write_string(struct text *text, const char *bytes, size_t size);
+
+/* True, with the value, when `value` is an integer or a disguised big integer: `ret_fits` says
+ * whether it fits an int64_t (then `ret` is set). */
+bool json_text_is_integer(const json_t *value, bool *ret_fits, int64_t *ret);
+
+#endif

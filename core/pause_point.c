@@ -1,0 +1,146 @@
+#include "core/pause_point.h"
+
+#include "core/compiler.h"
+
+#include <string.h>
+
+#define PAUSE_POINT_NAME(name) [PAUSE_##name] = #name,
+static const char *const point_names[PAUSE_POINT_COUNT] = {PAUSE_POINTS(PAUSE_POINT_NAME)};
+
+const char *pause_point_name(enum pause_point point)
+{
+    return (unsigned) point < PAUSE_POINT_COUNT ? point_names[point] : "unknown";
+}
+
+bool pause_point_from_name(const char *name, enum pause_point *ret)
+{
+    for (unsigned i = 0; i < PAUSE_POINT_COUNT; i++) {
+        if (strcmp(point_names[i], name) == 0) {
+            *ret = (enum pause_point) i;
+            return true;
+        }
+    }
+    return false;
+}
+
+#ifdef MEMSYNC_PAUSE_POINTS
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+/* IDLE  -> ARMED  pause_arm()       a test
+ * ARMED -> HELD   pause_here()      the thread that arrives, once `skip` others have passed
+ * HELD  -> IDLE   pause_release()   the test; the thread goes on
+ *
+ * Everything is guarded by `lock`; both sides wait on `changed`. */
+enum point_state { POINT_IDLE, POINT_ARMED, POINT_HELD };
+
+struct point {
+    enum point_state state;
+    unsigned skip;    /* arrivals that still pass */
+    unsigned kill_in; /* 0: never; 1: the next arrival kills the process */
+    unsigned visits;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct point points[PAUSE_POINT_COUNT];
+
+void pause_here(enum pause_point point)
+{
+    pthread_mutex_lock(&lock);
+    struct point *here = &points[point];
+    here->visits++;
+    if (here->kill_in > 0 && --here->kill_in == 0)
+        (void) raise(SIGKILL);
+    if (here->state == POINT_ARMED && here->skip > 0) {
+        here->skip--;
+    } else if (here->state == POINT_ARMED) {
+        here->state = POINT_HELD;
+        pthread_cond_broadcast(&changed);
+        while (here->state == POINT_HELD)
+            pthread_cond_wait(&changed, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void pause_arm_after(enum pause_point point, unsigned skip)
+{
+    pthread_mutex_lock(&lock);
+    points[point].state = POINT_ARMED;
+    points[point].skip = skip;
+    pthread_mutex_unlock(&lock);
+}
+
+void pause_arm(enum pause_point point)
+{
+    pause_arm_after(point, 0);
+}
+
+bool pause_wait_reached(enum pause_point point, unsigned timeout_ms)
+{
+    struct timespec until;
+
+    (void) clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += (long) (timeout_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+
+    pthread_mutex_lock(&lock);
+    while (points[point].state != POINT_HELD &&
+           pthread_cond_timedwait(&changed, &lock, &until) == 0)
+        continue;
+    bool reached = points[point].state == POINT_HELD;
+    pthread_mutex_unlock(&lock);
+    return reached;
+}
+
+void pause_release(enum pause_point point)
+{
+    pthread_mutex_lock(&lock);
+    points[point].state = POINT_IDLE;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void pause_kill_at(enum pause_point point, unsigned nth)
+{
+    pthread_mutex_lock(&lock);
+    points[point].kill_in = nth;
+    pthread_mutex_unlock(&lock);
+}
+
+unsigned pause_visits(enum pause_point point)
+{
+    pthread_mutex_lock(&lock);
+    unsigned visits = points[point].visits;
+    pthread_mutex_unlock(&lock);
+    return visits;
+}
+
+void pause_reset(void)
+{
+    pthread_mutex_lock(&lock);
+    memset(points, 0, sizeof points);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void pause_configure_from_environment(void)
+{
+    const char *wish = getenv("MEMSYNC_PAUSE");
+    char name[64];
+    unsigned nth = 1;
+    enum pause_point point;
+
+    if (wish && sscanf(wish, "kill:%63[A-Z_]:%u", name, &nth) >= 1 &&
+        pause_point_from_name(name, &point))
+        pause_kill_at(point, nth);
+}
+
+#endif

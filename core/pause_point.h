@@ -1,0 +1,73 @@
+/* core/pause_point.h - the one list of named places where tests can stop, fail or kill the program.
+ *
+ * In release builds pause_here() is nothing. Test and chaos builds (-DMEMSYNC_PAUSE_POINTS) can arm
+ * a point: the next thread that comes by waits until the test releases it, gets a failure instead,
+ * or the process is killed on the spot. A misspelt name does not compile.
+ */
+#ifndef MEMSYNC_CORE_PAUSE_POINT_H
+#define MEMSYNC_CORE_PAUSE_POINT_H
+
+#include <stdbool.h>
+
+#define PAUSE_POINTS(X)                                                                            \
+    X(COMPARE_BEFORE_OPEN)     /* a search is about to read the live signature */                  \
+    X(COMPARE_AFTER_READ)      /* it has it */                                                     \
+    X(REFRESH_AFTER_PLAN)      /* generation, synced signature and seen entries were read */       \
+    X(SNAPSHOT_AFTER_CAPTURE)  /* the signature was captured, no fact read yet */                  \
+    X(SNAPSHOT_AFTER_READ)     /* the facts were read, the signature not checked again */          \
+    X(REFRESH_BEFORE_INSTALL)  /* validated, not yet in the install queue */                       \
+    X(INSTALL_BEFORE_COMMIT)   /* rows are in the transaction, which is still open */              \
+    X(REFRESH_AFTER_INSTALL)   /* the transaction was committed */                                 \
+    X(SEARCH_BEFORE_QUERY)     /* the compare is done, the index not yet read */                   \
+    X(RECOVER_AFTER_LOCK)      /* a dead writer's journal is about to be rolled back */            \
+    X(RECOVER_AFTER_FACT)      /* after each fact that was restored or removed */                  \
+    X(RECOVER_BEFORE_MANIFEST) /* the facts are back, the manifest is not */                       \
+    X(RECOVER_AFTER_MANIFEST)  /* the manifest is back, the journal still there */                 \
+    X(RECOVER_BEFORE_JOURNAL)  /* the backups are removed, the journal is not */
+
+#define PAUSE_POINT_ENUM(name) PAUSE_##name,
+enum pause_point { PAUSE_POINTS(PAUSE_POINT_ENUM) PAUSE_POINT_COUNT };
+
+/* The name without prefix, e.g. "SNAPSHOT_AFTER_READ". */
+const char *pause_point_name(enum pause_point point);
+bool pause_point_from_name(const char *name, enum pause_point *ret);
+
+#ifdef MEMSYNC_PAUSE_POINTS
+
+/* Called by the code under test. Counts the visit; waits, or kills, when the point is armed so. */
+void pause_here(enum pause_point point);
+
+/* The next thread that reaches `point` stops there (one thread; later ones pass). */
+void pause_arm(enum pause_point point);
+
+/* Lets `skip` threads pass and stops the one after them. */
+void pause_arm_after(enum pause_point point, unsigned skip);
+
+/* Waits until a thread stands at `point`; false after `timeout_ms`. */
+bool pause_wait_reached(enum pause_point point, unsigned timeout_ms);
+
+/* Lets the thread that stands at `point` go on, and disarms it. */
+void pause_release(enum pause_point point);
+
+/* The process sends itself SIGKILL when a thread reaches `point` for the `nth` time (1 = the next).
+ */
+void pause_kill_at(enum pause_point point, unsigned nth);
+
+/* How often `point` was reached since the last pause_reset(). */
+unsigned pause_visits(enum pause_point point);
+
+/* Disarms and releases everything, and sets the visit counters to 0. */
+void pause_reset(void);
+
+/* Arms points from the environment variable MEMSYNC_PAUSE ("kill:NAME:2"), for tests that start the
+ * real program. */
+void pause_configure_from_environment(void);
+
+#else
+
+#define pause_here(point) ((void) 0)
+#define pause_configure_from_environment() ((void) 0)
+
+#endif
+
+#endif

@@ -1,0 +1,41 @@
+/* core/query.h - what a search asks for: words, or a bounded tree of AND, OR, NOT, NEAR, phrases,
+ * prefixes.
+ *
+ * User text never reaches SQLite unparsed. What does not parse as advanced syntax is searched as
+ * plain words. A query without any word finds nothing, without an error.
+ */
+#ifndef MEMSYNC_CORE_QUERY_H
+#define MEMSYNC_CORE_QUERY_H
+
+#include "core/analyzer.h"
+#include "core/text.h"
+
+#define QUERY_BYTES_MAX 65536
+#define QUERY_TOKENS_MAX 256 /* distinct; the rest of a longer query is ignored, and said so */
+#define QUERY_DEPTH_MAX 32
+
+struct query; /* opaque, immutable after parsing */
+
+MUST_CHECK enum status query_parse(const char *bytes, size_t size, struct query **ret);
+void query_destroy(struct query **query);
+
+/* No word in it. */
+bool query_is_empty(const struct query *query);
+/* Words beyond the limit were ignored. */
+bool query_is_truncated(const struct query *query);
+/* "words" or "advanced". */
+const char *query_strategy(const struct query *query);
+
+/* The distinct tokens, in the order in which the rendered query's phrases stand (FTS5 numbers
+ * phrases in that order), with their weights. */
+size_t query_phrase_count(const struct query *query);
+double query_phrase_weight(const struct query *query, size_t phrase);
+/* True for phrases that alone do not make a text a hit (single characters of a longer run of
+ * ideographs). */
+bool query_phrase_is_optional(const struct query *query, size_t phrase);
+
+/* The FTS5 expression. Every token is quoted; tokens of one phrase are separated by U+001F, which
+ * the index's tokenizer cuts at. */
+const char *query_expression(const struct query *query);
+
+#endif

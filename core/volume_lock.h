@@ -1,0 +1,36 @@
+/* core/volume_lock.h - a user's lock: .memory.lock in the bucket, taken with flock.
+ *
+ * One descriptor per lock; in front of it an in-process mutex per bucket (flock knows descriptors,
+ * not threads). The call never blocks in the kernel: it polls with LOCK_NB every 50 ms against the
+ * deadline. After locking, the inode of the held file is compared with that of the name (somebody
+ * may have replaced it): different, try again. The file is never removed.
+ *
+ * Lock order, outermost first: user lock -> refresh table -> install queue -> log. No mutex is held
+ * when a user lock is taken.
+ */
+#ifndef MEMSYNC_CORE_VOLUME_LOCK_H
+#define MEMSYNC_CORE_VOLUME_LOCK_H
+
+#include "core/scope.h"
+#include "core/volume.h"
+
+struct volume_lock_table; /* the in-process mutexes; one per volume */
+struct volume_lock;       /* one held lock */
+
+MUST_CHECK enum status volume_lock_table_create(struct volume_lock_table **ret);
+void volume_lock_table_destroy(struct volume_lock_table **table);
+
+enum volume_lock_mode { VOLUME_LOCK_SHARED, VOLUME_LOCK_EXCLUSIVE };
+
+/* Takes the lock of a bucket (the scope's user), creating the empty lock file when `may_create`.
+ * STATUS_BUSY: held by somebody until the deadline passed (deadline 0: one try). STATUS_NOT_FOUND:
+ * no lock file and not allowed to create one. STATUS_UNSUPPORTED: the volume refuses locks (ENOLCK
+ * and the like); the message names file and errno. STATUS_DENIED: the file cannot be opened. */
+MUST_CHECK enum status volume_lock_acquire(struct volume_lock_table *table,
+                                           const struct volume *volume, const struct scope *scope,
+                                           enum volume_lock_mode mode, bool may_create,
+                                           uint64_t deadline_ns, struct volume_lock **ret,
+                                           struct error *error);
+void volume_lock_release(struct volume_lock **lock);
+
+#endif
