@@ -1,0 +1,21 @@
+/* core/yaml_scalar.h - the value of a scalar whose type is known.
+ *
+ * Pure; see core/yaml_value.h for what the values look like.
+ */
+#ifndef MEMSYNC_CORE_YAML_SCALAR_H
+#define MEMSYNC_CORE_YAML_SCALAR_H
+
+#include "core/compiler.h"
+#include "core/yaml_tag.h"
+
+/* Gives the value, or NULL when the text is none of that type or the type is not a scalar's; memory
+ * that ran out looks the same. The caller owns the result. */
+json_t *yaml_scalar_value(enum yaml_tag tag, const char *text, size_t size);
+
+/* A text that is the same for two keys exactly when the peers' dictionaries hold them for one key
+ * (1, 1.0 and true are one). `value` is what yaml_scalar_value() gave; `unique` tells a NaN from
+ * every other. Freed by the caller; NULL when memory ran out. */
+char *yaml_scalar_identity(enum yaml_tag tag, const char *text, size_t size, const json_t *value,
+                           size_t unique);
+
+#endif
