@@ -1,5 +1,6 @@
 #include "core/yaml_node.h"
 
+#include "core/yaml_surrogate.h"
 #include "core/yaml_value.h"
 
 #include <string.h>
@@ -14,12 +15,14 @@ struct composer {
     uint32_t expanded; /* nodes so far, aliases expanded */
     json_t *anchors;   /* name to node; NULL until there is one */
     bool has_document;
+    struct yaml_surrogate surrogate;
 };
 
 static void composer_destroy(struct composer *composer)
 {
     yaml_graph_destroy(&composer->graph);
     json_decref(composer->anchors);
+    yaml_surrogate_destroy(&composer->surrogate);
 }
 
 void yaml_graph_destroy(struct yaml_graph *graph)
@@ -139,8 +142,11 @@ static enum status find_tag(struct composer *composer, const yaml_char_t *name, 
 
 static enum status add_scalar(struct composer *composer, yaml_event_t *event)
 {
-    const char *text = (const char *) event->data.scalar.value;
+    char *text = (char *) event->data.scalar.value;
     size_t size = event->data.scalar.length;
+
+    if (composer->surrogate.bytes)
+        size = yaml_surrogate_restore(&composer->surrogate, text, size);
     struct yaml_node node = {
         .kind = YAML_KIND_SCALAR,
         .height = 1,
@@ -148,8 +154,9 @@ static enum status add_scalar(struct composer *composer, yaml_event_t *event)
         .line = line_of(event),
         .size = size,
     };
-    enum yaml_tag plain =
-        event->data.scalar.plain_implicit ? yaml_tag_of_plain(text, size) : YAML_TAG_STR;
+    const char *tag = (const char *) event->data.scalar.tag;
+    bool by_spelling = event->data.scalar.plain_implicit || (tag && strcmp(tag, "!") == 0);
+    enum yaml_tag plain = by_spelling ? yaml_tag_of_plain(text, size) : YAML_TAG_STR;
 
     enum status status = find_tag(composer, event->data.scalar.tag, plain, node.line, &node.tag);
     if (status != STATUS_OK)
@@ -299,11 +306,18 @@ enum status yaml_graph_read(const char *bytes, size_t size, struct yaml_graph *r
     };
     yaml_parser_t parser;
 
+    enum status status = yaml_surrogate_hide(bytes, size, &composer.surrogate, error);
+    if (status != STATUS_OK)
+        return status;
+    if (composer.surrogate.bytes) {
+        bytes = composer.surrogate.bytes;
+        size = composer.surrogate.size;
+    }
     if (!yaml_parser_initialize(&parser))
         return no_memory(&composer);
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *) bytes, size);
-    enum status status = compose(&composer, &parser);
+    status = compose(&composer, &parser);
     yaml_parser_delete(&parser);
     if (status != STATUS_OK)
         return status;

@@ -124,19 +124,18 @@ static bool read_sixties(struct digits digits, struct magnitude *ret)
     return true;
 }
 
-/* The part after PyYAML's own sign: its prefix decides the base. */
+/* The part behind the first sign: its prefix decides the base. */
 static bool read_magnitude(struct digits digits, struct magnitude *ret, bool *is_negative)
 {
     unsigned base = 10;
 
     if (is_next(&digits, '0') && digits.end - digits.at > 1) {
-        base = digits.at[1] == 'b' ? 2 : digits.at[1] == 'x' ? 16 : 8;
-        digits.at += base == 8 ? 1 : 2;
+        char mark = digits.at[1];
+        base = mark == 'b' ? 2 : mark == 'x' ? 16 : 8;
+        digits.at += mark == 'b' || mark == 'x' || mark == 'o' || mark == 'O' ? 2 : 0;
     } else if (memchr(digits.at, ':', (size_t) (digits.end - digits.at))) {
         return read_sixties(digits, ret);
     }
-    if (base == 8 && digits.end - digits.at > 1 && (is_next(&digits, 'o') || is_next(&digits, 'O')))
-        digits.at++;
     trim(&digits);
     if (base != 8 && take_sign(&digits))
         *is_negative = !*is_negative;

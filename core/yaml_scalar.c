@@ -127,14 +127,12 @@ json_t *yaml_scalar_value(enum yaml_tag tag, const char *text, size_t size)
 }
 
 /* A float that is a whole number equals the integer of that value. */
-static void append_float_identity(struct text *identity, const json_t *value, size_t unique)
+static void append_float_identity(struct text *identity, const json_t *value)
 {
     const char *word = json_string_value(json_object_get(value, "$float"));
     double number = json_real_value(value);
 
-    if (word && strcmp(word, "nan") == 0)
-        text_append_format(identity, "nan %zu", unique);
-    else if (word)
+    if (word)
         text_append_format(identity, "number %s", word);
     else if (number == 0)
         text_append_string(identity, "number 0");
@@ -163,8 +161,7 @@ static void append_time_identity(struct text *identity, const char *text, size_t
     text_append_format(identity, "time %s", instant);
 }
 
-char *yaml_scalar_identity(enum yaml_tag tag, const char *text, size_t size, const json_t *value,
-                           size_t unique)
+char *yaml_scalar_identity(enum yaml_tag tag, const char *text, size_t size, const json_t *value)
 {
     AUTO_TEXT struct text identity = {0};
     AUTO_FREE char *key = NULL;
@@ -180,7 +177,7 @@ char *yaml_scalar_identity(enum yaml_tag tag, const char *text, size_t size, con
         append_int_identity(&identity, value);
         break;
     case YAML_TAG_FLOAT:
-        append_float_identity(&identity, value, unique);
+        append_float_identity(&identity, value);
         break;
     case YAML_TAG_TIMESTAMP:
         append_time_identity(&identity, text, size);

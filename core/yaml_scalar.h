@@ -13,9 +13,8 @@
 json_t *yaml_scalar_value(enum yaml_tag tag, const char *text, size_t size);
 
 /* A text that is the same for two keys exactly when the peers' dictionaries hold them for one key
- * (1, 1.0 and true are one). `value` is what yaml_scalar_value() gave; `unique` tells a NaN from
- * every other. Freed by the caller; NULL when memory ran out. */
-char *yaml_scalar_identity(enum yaml_tag tag, const char *text, size_t size, const json_t *value,
-                           size_t unique);
+ * (1, 1.0 and true are one). `value` is what yaml_scalar_value() gave. Freed by the caller; NULL
+ * when memory ran out. */
+char *yaml_scalar_identity(enum yaml_tag tag, const char *text, size_t size, const json_t *value);
 
 #endif

@@ -6,41 +6,56 @@
 
 /* U+FDD1, which begins a disguised character. */
 #define DISGUISE "\xef\xb7\x91"
-#define DISGUISE_SIZE 3
+#define SPECIAL_SIZE 3
 
-/* U+FDD0 and U+FDD1 share their first two bytes. */
+/* True at U+FDD0, U+FDD1 and surrogates, which all have three bytes. */
 static bool is_special(const char *bytes, size_t size)
 {
-    return size >= DISGUISE_SIZE && memcmp(bytes, DISGUISE, 2) == 0 &&
-           (bytes[2] == '\x90' || bytes[2] == '\x91');
+    const unsigned char *at = (const unsigned char *) bytes;
+
+    if (size < SPECIAL_SIZE)
+        return false;
+    return (at[0] == 0xef && at[1] == 0xb7 && (at[2] == 0x90 || at[2] == 0x91)) ||
+           (at[0] == 0xed && at[1] >= 0xa0);
 }
 
 static bool has_special(const char *bytes, size_t size)
 {
-    const char *end = bytes + size;
-
-    for (const char *at = bytes; (at = memchr(at, DISGUISE[0], (size_t) (end - at))); at++) {
-        if (is_special(at, (size_t) (end - at)))
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char) bytes[i] >= 0xed && is_special(bytes + i, size - i))
             return true;
     }
     return false;
+}
+
+/* The code point of a special character. */
+static unsigned special_character(const char *bytes)
+{
+    return ((unsigned) bytes[0] & 0x0f) << 12 | ((unsigned) bytes[1] & 0x3f) << 6 |
+           ((unsigned) bytes[2] & 0x3f);
 }
 
 static void append_disguised(struct text *text, const char *bytes, size_t size)
 {
     size_t copied = 0;
 
-    for (size_t at = 0; at < size; at++) {
+    for (size_t at = 0; at < size;) {
         bool special = is_special(bytes + at, size - at);
-        if (!special && bytes[at])
+        if (!special && bytes[at]) {
+            at++;
             continue;
+        }
         text_append(text, bytes + copied, at - copied);
-        text_append_string(text, DISGUISE);
-        text_append_string(text, !special ? "0000" : bytes[at + 2] == '\x90' ? "fdd0" : "fdd1");
-        copied = at + (special ? DISGUISE_SIZE : 1);
-        at = copied - 1;
+        text_append_format(text, "%s%04x", DISGUISE, special ? special_character(bytes + at) : 0);
+        at += special ? SPECIAL_SIZE : 1;
+        copied = at;
     }
     text_append(text, bytes + copied, size - copied);
+}
+
+bool yaml_text_is_plain_key(const char *bytes, size_t size)
+{
+    return !memchr(bytes, '\0', size) && !has_special(bytes, size);
 }
 
 json_t *yaml_text_value(const char *bytes, size_t size)

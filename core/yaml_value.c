@@ -133,7 +133,7 @@ static enum yaml_tag key_tag(const struct yaml_node *key)
 /* The text of a key, in `ret_owned` too when it had to be disguised. */
 static const char *key_text(const struct yaml_node *key, char **ret_owned)
 {
-    if (strlen(key->text) == key->size && !memchr(key->text, YAML_TEXT_BIG_INTEGER[0], key->size))
+    if (yaml_text_is_plain_key(key->text, key->size))
         return key->text;
     *ret_owned = yaml_text_key(key->text, key->size);
     return *ret_owned;
@@ -177,7 +177,7 @@ static enum status build_key(struct builder *builder, uint32_t index, json_t **r
     value = yaml_scalar_value(key_tag(key), key->text, key->size);
     if (!value)
         return misfit(builder, key);
-    *ret_name = yaml_scalar_identity(key_tag(key), key->text, key->size, value, index);
+    *ret_name = yaml_scalar_identity(key_tag(key), key->text, key->size, value);
     if (!*ret_name)
         return no_memory(builder);
     *ret = TAKE_PTR(value);
