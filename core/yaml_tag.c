@@ -147,8 +147,8 @@ static bool is_float(struct cursor cursor)
     if (!take(&cursor, "0123456789"))
         return false;
     (void) take_all(&cursor, "0123456789_");
-    bool is_sixties = take_sixties(&cursor);
-    if (!take(&cursor, "."))
+    bool is_sixties = cursor.at < cursor.end && *cursor.at == ':';
+    if ((is_sixties && !take_sixties(&cursor)) || !take(&cursor, "."))
         return false;
     (void) take_all(&cursor, "0123456789_");
     return is_sixties ? at_end(&cursor) : is_exponent(cursor);
