@@ -207,6 +207,7 @@ static bool scan_number(struct json_scan *scan, struct json_token *token)
     token->kind = JSON_TOKEN_INTEGER;
     if (scan->bytes[scan->at] == '-')
         scan->at++;
+    size_t digits = scan->at;
     if (!at_digit(scan)) {
         scan->at = start;
         return fail(scan, "a value is missing");
@@ -233,7 +234,7 @@ static bool scan_number(struct json_scan *scan, struct json_token *token)
         skip_digits(scan);
         token->kind = JSON_TOKEN_REAL;
     }
-    if (token->kind == JSON_TOKEN_INTEGER && integer_end - start > INTEGER_DIGITS_MAX) {
+    if (token->kind == JSON_TOKEN_INTEGER && integer_end - digits > INTEGER_DIGITS_MAX) {
         scan->at = start;
         return fail(scan, "an integer of more than 4300 digits");
     }

@@ -9,15 +9,32 @@
 
 #define REAL_DIGITS_MAX 17
 
+/* Makes the last digit before the exponent one larger; false when that would carry over. */
+static bool next_digit(char *spelt)
+{
+    char *last = strchr(spelt, 'e') - 1;
+
+    if (*last == '9')
+        return false;
+    ++*last;
+    return true;
+}
+
 /* Writes the shortest digits that read back as `value`, as d.ddde+xx. A double of full precision
- * never needs fewer than fifteen to be found again, and trailing zeros tell nothing. */
-static void shortest_digits(double value, char *digits, size_t size)
+ * never needs fewer than fifteen to be found again, and trailing zeros tell nothing. Above a power
+ * of two the doubles lie farther apart than below, so there the digits next to the nearest ones may
+ * do as well. */
+static void shortest_digits(double value, char *spelt, size_t size)
 {
     int first = fabs(value) < 2.2250738585072014e-308 ? 1 : 15;
+    int exponent = 0;
+    bool is_power = fabs(frexp(value, &exponent)) == 0.5;
 
     for (int precision = first; precision <= REAL_DIGITS_MAX; precision++) {
-        (void) snprintf(digits, size, "%.*e", precision - 1, value);
-        if (strtod(digits, NULL) == value)
+        (void) snprintf(spelt, size, "%.*e", precision - 1, value);
+        if (strtod(spelt, NULL) == value)
+            return;
+        if (is_power && next_digit(spelt) && strtod(spelt, NULL) == value)
             return;
     }
 }

@@ -48,6 +48,16 @@ static enum manifest_layout layout_of(const json_t *root)
     return MANIFEST_LAYOUT_2;
 }
 
+/* The tree alone cannot tell, since a lone NaN is an object in disguise there. */
+static bool begins_as_object(const char *bytes, size_t size)
+{
+    struct json_scan scan;
+    struct json_token token = {0};
+
+    json_scan_start(&scan, bytes, size, 1);
+    return json_scan_next(&scan, &token) && token.kind == JSON_TOKEN_OBJECT_OPEN;
+}
+
 enum status manifest_parse(const char *bytes, size_t size, struct manifest *ret,
                            struct error *error)
 {
@@ -60,7 +70,7 @@ enum status manifest_parse(const char *bytes, size_t size, struct manifest *ret,
     enum status status = json_text_read(bytes, size, JSON_TEXT_DEPTH_MAX, &root, error);
     if (status)
         return status;
-    if (!json_is_object(root))
+    if (!begins_as_object(bytes, size))
         return refuse(error, STATUS_CORRUPT, "the manifest is no JSON object");
     if (!manifest_revision_of(json_object_get(root, KEY_REVISION), &revision, &problem))
         return refuse(error, STATUS_CORRUPT, problem);
