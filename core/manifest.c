@@ -75,11 +75,8 @@ enum status manifest_parse(const char *bytes, size_t size, struct manifest *ret,
     if (!manifest_revision_of(json_object_get(root, KEY_REVISION), &revision, &problem))
         return refuse(error, STATUS_CORRUPT, problem);
 
-    *ret = (struct manifest){
-        .revision = revision,
-        .layout = layout_of(root),
-        .root = TAKE_PTR(root),
-    };
+    *ret = (struct manifest){.revision = revision, .layout = layout_of(root)};
+    ret->root = TAKE_PTR(root);
     return STATUS_OK;
 }
 
