@@ -1,6 +1,6 @@
 /* core/legacy.h - what lies on a volume in earlier layouts, shown as it will be after migration.
  *
- * The peers migrate when they read. We only look: nothing here writes. Five things are known:
+ * The peers migrate when they read. We only look: nothing here writes. Four things are known:
  *
  *   - a manifest of layout 1 with a list of facts, or with a mapping from id to file: these belong
  *     to the default agent
