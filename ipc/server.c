@@ -129,8 +129,8 @@ static void send_done(struct server *server)
     while (list) {
         struct job *job = list;
         list = job->next;
-        if (!frames_send(server->router, &job->envelope, &job->reply))
-            atomic_fetch_add(&server->counters.undelivered, 1);
+        request_count_reply(server, job->code);
+        request_send(server, job, &job->reply);
         job_release(&server->queue, job);
     }
 }

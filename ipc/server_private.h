@@ -50,7 +50,8 @@ struct job {
     bool running;
     bool answered;
     unsigned references; /* who still uses it: its owner, and an answer under way */
-    struct text reply;   /* set by its thread before DONE */
+    struct text reply;   /* set by its thread before DONE, and so is: */
+    int code;            /* the error code in it, or 0 */
 };
 
 /* A peer with a job that waits or runs; it exists no longer than that. */
@@ -174,10 +175,15 @@ struct server {
 /* Reads and answers (or queues) one message; false when there is none. */
 bool request_serve_one(struct server *server);
 
-/* Writes the reply of a handler's call. */
-void request_write_reply(struct server *server, const struct request *request, enum status status,
-                         int code, const struct text *result, const struct error *error,
-                         struct text *reply);
+/* Writes the reply of a handler's call; returns the error code that it carries, 0: a result. */
+int request_write_reply(const struct request *request, enum status status, int code,
+                        const struct text *result, const struct error *error, struct text *reply);
+
+/* Counts a reply that goes out with this code. */
+void request_count_reply(struct server *server, int code);
+
+/* Sends the reply to where the job came from; takes both envelope and text. */
+void request_send(struct server *server, struct job *job, struct text *reply);
 
 /* Answers a job that the handler did not (or not yet) answer. */
 void request_answer(struct server *server, struct job *job, enum status status,

@@ -19,8 +19,10 @@ static const char *string_member(const json_t *params, const char *name, size_t 
     return json_string_length(value) <= size_max ? json_string_value(value) : NULL;
 }
 
-static void count_error(struct server *server, int code)
+void request_count_reply(struct server *server, int code)
 {
+    if (code == 0)
+        return;
     atomic_fetch_add(&server->counters.errors, 1);
     if (code == protocol_code_of(STATUS_TIMEOUT))
         atomic_fetch_add(&server->counters.timeouts, 1);
@@ -30,34 +32,34 @@ static void count_error(struct server *server, int code)
         atomic_fetch_add(&server->counters.malformed, 1);
 }
 
-static void write_error(struct server *server, const struct request *request, int code,
-                        const struct error *error, struct text *reply)
+/* Returns the code that it wrote. */
+static int write_error(const struct request *request, int code, const struct error *error,
+                       struct text *reply)
 {
     if (code == 0)
         code = protocol_code_of(error->status);
-    count_error(server, code);
     text_clear(reply);
     protocol_write_error(reply, request->id, code, error,
                          string_member(request->params, "user_id", SCOPE_USER_MAX),
                          string_member(request->params, "agent_name", SCOPE_NAME_MAX));
+    return code;
 }
 
-void request_write_reply(struct server *server, const struct request *request, enum status status,
-                         int code, const struct text *result, const struct error *error,
-                         struct text *reply)
+int request_write_reply(const struct request *request, enum status status, int code,
+                        const struct text *result, const struct error *error, struct text *reply)
 {
     struct error own = *error;
 
     if (status == STATUS_OK && code == 0 && text_ok(result)) {
         protocol_write_result(reply, request->id, text_string(result), result->size);
         if (text_ok(reply))
-            return;
+            return 0;
     }
     if (status == STATUS_OK && code == 0)
         status = error_set(&own, STATUS_NO_MEMORY, NULL, "out of memory while answering");
     if (own.status == STATUS_OK)
         own.status = status == STATUS_OK ? STATUS_INVALID : status;
-    write_error(server, request, code, &own, reply);
+    return write_error(request, code, &own, reply);
 }
 
 enum status request_call(struct server *server, const struct job *job, unsigned thread,
@@ -75,7 +77,7 @@ enum status request_call(struct server *server, const struct job *job, unsigned 
     return server->handler.handle(server->handler.context, &call, result, ret_code, error);
 }
 
-static void send_reply(struct server *server, struct job *job, struct text *reply)
+void request_send(struct server *server, struct job *job, struct text *reply)
 {
     if (!frames_send(server->router, &job->envelope, reply))
         atomic_fetch_add(&server->counters.undelivered, 1);
@@ -86,8 +88,8 @@ static void answer_error(struct server *server, struct job *job, int code,
 {
     AUTO_TEXT struct text reply = {0};
 
-    write_error(server, &job->request, code, error, &reply);
-    send_reply(server, job, &reply);
+    request_count_reply(server, write_error(&job->request, code, error, &reply));
+    request_send(server, job, &reply);
 }
 
 void request_answer(struct server *server, struct job *job, enum status status, const char *message)
@@ -150,10 +152,11 @@ static bool answer_or_queue(struct server *server, struct job *job)
     } else {
         atomic_fetch_add(&server->counters.inline_replies, 1);
     }
-    request_write_reply(server, &job->request, status, code, &server->result, &error, &reply);
+    code = request_write_reply(&job->request, status, code, &server->result, &error, &reply);
+    request_count_reply(server, code);
     if (server->result.capacity > SCRATCH_BYTES_KEPT)
         text_destroy(&server->result);
-    send_reply(server, job, &reply);
+    request_send(server, job, &reply);
     return true;
 }
 

@@ -19,7 +19,7 @@ static void run_job(struct worker *worker, struct job *job)
     atomic_store(&worker->started_ns, clock_monotonic_ns());
     enum status status = request_call(server, job, worker->number, &result, &code, &error);
     atomic_store(&worker->started_ns, 0);
-    request_write_reply(server, &job->request, status, code, &result, &error, &job->reply);
+    job->code = request_write_reply(&job->request, status, code, &result, &error, &job->reply);
     if (queue_finish(&server->queue, job))
         server_wake(server);
 }
