@@ -124,8 +124,10 @@ void server_stop(struct server *server, unsigned drain_ms)
 
 static void send_done(struct server *server)
 {
-    struct job *list = queue_take_done(&server->queue);
+    struct job *list = NULL;
 
+    if (atomic_load(&server->queue.outstanding) > 0)
+        list = queue_take_done(&server->queue);
     while (list) {
         struct job *job = list;
         list = job->next;
@@ -161,7 +163,7 @@ static int sleep_ms(const struct server *server)
     return ms < TURN_MS_MAX ? ms : TURN_MS_MAX;
 }
 
-/* Waits for news; every reason to wake is looked at by the turn that follows. */
+/* Waits for news, which the turn that follows looks at. */
 static enum status wait_for_news(struct server *server, struct error *error)
 {
     zmq_pollitem_t items[] = {
@@ -174,7 +176,10 @@ static enum status wait_for_news(struct server *server, struct error *error)
     if (zmq_poll(items, ARRAY_SIZE(items), sleep_ms(server)) < 0 && errno != EINTR)
         return error_set(error, STATUS_INTERNAL, NULL, "cannot wait for requests: %s",
                          zmq_strerror(errno));
-    (void) !read(server->wake_fd, &ignored, sizeof ignored);
+    if (items[1].revents)
+        monitor_read(server);
+    if (items[2].revents)
+        (void) !read(server->wake_fd, &ignored, sizeof ignored);
     return STATUS_OK;
 }
 
@@ -183,14 +188,16 @@ static bool turn(struct server *server)
 {
     unsigned count = 0;
 
-    monitor_read(server);
     while (count < MESSAGES_PER_TURN && request_serve_one(server))
         count++;
     send_done(server);
     answer_expired(server, false);
     if (server->handler.tick)
         server->handler.tick(server->handler.context);
-    return count == MESSAGES_PER_TURN;
+    if (count < MESSAGES_PER_TURN)
+        return false;
+    monitor_read(server); /* since there is no wait that would do so */
+    return true;
 }
 
 static bool is_drained(struct server *server)
