@@ -70,6 +70,18 @@ static void emit(enum log_level level, const char *line)
     pthread_mutex_unlock(&output_lock);
 }
 
+/* Drops a last character that the buffer's end has cut in two. */
+static void trim_cut_character(char *text)
+{
+    size_t end = strlen(text);
+    size_t start = end;
+
+    while (start > 0 && end - start < 4 && ((unsigned char) text[start - 1] & 0xc0) == 0x80)
+        start--;
+    if (start > 0 && !text_is_utf8(text + start - 1, end - start + 1))
+        text[start - 1] = '\0';
+}
+
 void log_line(enum log_level level, const char *event, const char *format, ...)
 {
     AUTO_TEXT struct text line = {0};
@@ -83,7 +95,8 @@ void log_line(enum log_level level, const char *event, const char *format, ...)
     va_end(arguments);
     if (length < 0)
         members[0] = '\0';
-    members[text_cut(members, strlen(members), sizeof members - 1)] = '\0';
+    if (length >= (int) sizeof members)
+        trim_cut_character(members);
 
     text_append_format(&line, "level=%s event=%s%s%s", level_names[level], event,
                        members[0] ? " " : "", members);
