@@ -15,6 +15,8 @@
 #include "core/status.h"
 
 #include <dirent.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -123,7 +125,7 @@ struct file_image {
 MUST_CHECK enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
                                       struct file_image *ret, struct error *error);
 
-/* Opens, reads, closes. `path` is also what the error names, after the optional `error_prefix`. */
+/* Opens beneath `dir_fd` (-1: the root), reads, closes. The error names `path`. */
 MUST_CHECK enum status volume_read_file(const struct volume *volume, int dir_fd, const char *path,
                                         size_t size_max, struct file_image *ret,
                                         struct error *error);
