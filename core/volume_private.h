@@ -90,6 +90,18 @@ MUST_CHECK enum status volume_own_dir(const struct volume *volume, int root_fd, 
 /* Watches whether a directory's times move when an entry is made, replaced and removed. */
 bool volume_probe_directory_times(const struct volume *volume, int root_fd);
 
+/* ---- walking ---- */
+
+/* Opens a directory in an open one, where look-ups are not safe only when a listing shows it;
+ * STATUS_NOT_FOUND else. */
+MUST_CHECK enum status volume_open_listed(const struct volume *volume, int dir_fd, const char *name,
+                                          int *ret, struct error *error);
+
+/* Opens the directory `path` below an open one in this way, a component at a time; makes what is
+ * missing when `may_create`. */
+MUST_CHECK enum status volume_walk(const struct volume *volume, int dir_fd, const char *path,
+                                   bool may_create, int *ret, struct error *error);
+
 /* ---- writing ---- */
 
 #define VOLUME_HEX_SIZE (VOLUME_MARKER_LENGTH + 1)
