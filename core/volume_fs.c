@@ -1,6 +1,7 @@
 /* Which file systems are known, and what they let us believe. */
 #include "core/volume_private.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,4 +52,58 @@ const char *volume_kind_name(enum volume_kind kind)
         break;
     }
     return "unknown";
+}
+
+/* Mount options with which flock() succeeds and no other node hears of it. */
+static const char *const local_lock_options[] = {
+    "nolock", "local_lock=all", "local_lock=flock", "localflocks", "localflock",
+};
+
+static bool is_local_lock_option(const char *option, size_t length)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(local_lock_options); i++) {
+        if (strlen(local_lock_options[i]) == length &&
+            strncmp(option, local_lock_options[i], length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ID parent device root place options [fields] - type source super-options */
+bool volume_mount_line_keeps_locks(const char *line, uint64_t id)
+{
+    char *end = NULL;
+    const char *type = strstr(line, " - ");
+
+    if (strtoull(line, &end, 10) != id || end == line || *end != ' ' || !type)
+        return false;
+    const char *source = strchr(type + 3, ' ');
+    const char *option = source ? strchr(source + 1, ' ') : NULL;
+    while (option) {
+        option++;
+        size_t length = strcspn(option, ",\n");
+        if (is_local_lock_option(option, length))
+            return true;
+        option = option[length] == ',' ? option + length : NULL;
+    }
+    return false;
+}
+
+bool volume_mount_keeps_locks(int fd)
+{
+    AUTO_FREE char *line = NULL;
+    size_t capacity = 0;
+    struct statx status;
+    bool keeps = false;
+
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &status) < 0 ||
+        !(status.stx_mask & STATX_MNT_ID))
+        return false;
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    if (!file)
+        return false;
+    while (!keeps && getline(&line, &capacity, file) > 0)
+        keeps = volume_mount_line_keeps_locks(line, status.stx_mnt_id);
+    (void) fclose(file);
+    return keeps;
 }

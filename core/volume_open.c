@@ -48,6 +48,8 @@ static enum status learn_place(const struct volume *volume, struct volume_root *
     root->device = makedev(status.stx_dev_major, status.stx_dev_minor);
     root->inode = status.stx_ino;
     root->kind = volume_kind_of_fs((uint32_t) fs.f_type, root->fs_name);
+    if (root->kind == VOLUME_CLUSTER && volume_mount_keeps_locks(root->fd))
+        root->kind = VOLUME_UNKNOWN;
     if (volume->kind_is_forced)
         root->kind = volume->forced_kind;
     root->writable =

@@ -74,6 +74,12 @@ enum status volume_error_at(struct error *error, enum status status, const char 
 /* By f_type: kind and name of a file system. */
 enum volume_kind volume_kind_of_fs(uint32_t type, char ret_name[VOLUME_FS_NAME_SIZE]);
 
+/* True when this line of mountinfo is the mount `id` and its options keep locks on this node. */
+bool volume_mount_line_keeps_locks(const char *line, uint64_t id);
+
+/* The same for the mount that an open directory lies on; false when that cannot be told. */
+bool volume_mount_keeps_locks(int fd);
+
 /* The marker's digits, or "" where a listing shows no sound one. `known`: it was there before, so
  * it may be looked up without a listing. */
 MUST_CHECK enum status volume_marker_read(const struct volume *volume, int root_fd, bool known,

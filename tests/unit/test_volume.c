@@ -764,6 +764,30 @@ Test(volume, kinds_are_known_by_type)
     }
 }
 
+Test(volume, mounts_whose_locks_stay_on_the_node_are_told_by_their_options)
+{
+    const struct {
+        const char *line;
+        bool keeps;
+    } cases[] = {
+        {"41 29 0:44 / /srv/v rw,relatime - nfs 10.0.0.5:/v rw,vers=3,nolock,proto=tcp\n", true},
+        {"41 29 0:44 / /srv/v rw shared:7 - nfs s:/v rw,vers=3,local_lock=flock\n", true},
+        {"41 29 0:44 / /srv/v rw - ocfs2 /dev/sdb rw,localflocks", true},
+        {"41 29 0:44 / /srv/v rw - nfs4 s:/v rw,vers=4.2,local_lock=none\n", false},
+        {"41 29 0:44 / /srv/v rw - nfs s:/v rw,vers=3,local_lock=posix\n", false},
+        {"41 29 0:44 / /nolock rw - nfs nolock rw\n", false},
+        {"411 29 0:44 / /srv/v rw - nfs s:/v rw,nolock\n", false}, /* another mount */
+        {"41 29 0:44 / /srv/v rw - nfs s:/v", false},
+        {"41", false},
+        {"", false},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        cr_expect(eq(int, volume_mount_line_keeps_locks(cases[i].line, 41), cases[i].keeps),
+                  "row %zu", i);
+    cr_expect(not(volume_mount_keeps_locks(volume_root_fd(volume))));
+}
+
 Test(volume, what_is_believed_depends_on_the_kind)
 {
     const struct {
