@@ -118,8 +118,7 @@ static enum status walk_word(struct walk *walk)
     int32_t from = walk->at;
     int32_t run_end = 0;
     int32_t end = part_end(walk, from);
-    size_t glue_size =
-        next_part(walk, end) >= 0 ? glue_parts(walk, walk->at, glue, &run_end) : 0;
+    size_t glue_size = next_part(walk, end) >= 0 ? glue_parts(walk, walk->at, glue, &run_end) : 0;
     enum status status = STATUS_OK;
 
     while (from >= 0 && status == STATUS_OK) {

@@ -26,11 +26,11 @@ enum character_class character_classify(UChar32 character);
 /* The code point at `*at`, which moves behind it. */
 static inline UChar32 wide_next(const UChar *units, int32_t *at, int32_t length)
 {
-    UChar32 lead = units[(*at)++];
+    UChar lead = units[(*at)++];
 
     if (!U16_IS_LEAD(lead) || *at >= length || !U16_IS_TRAIL(units[*at]))
         return lead;
-    UChar32 trail = units[(*at)++];
+    UChar trail = units[(*at)++];
     return (lead - 0xD800) * 0x400 + (trail - 0xDC00) + 0x10000;
 }
 
