@@ -18,9 +18,6 @@ struct query {
     struct text expression;
 };
 
-/* Cuts the tokens of one phrase in the rendered query. */
-#define QUERY_TOKEN_SEPARATOR '\x1f'
-
 /* Appends one token to a rendered phrase, inside its quotes. */
 void query_render_token(struct text *expression, const char *bytes, size_t size);
 
