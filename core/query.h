@@ -21,6 +21,7 @@ struct query; /* opaque, immutable after parsing */
 
 MUST_CHECK enum status query_parse(const char *bytes, size_t size, struct query **ret);
 void query_destroy(struct query **query);
+#define AUTO_QUERY CLEANUP(query_destroy)
 
 /* No word in it. */
 bool query_is_empty(const struct query *query);

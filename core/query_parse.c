@@ -85,6 +85,8 @@ static size_t joint_character(const struct parser *parser, size_t at)
 
 static size_t word_end(struct parser *parser, size_t at)
 {
+    if (word_character(parser, at) == 0)
+        return at;
     while (at < parser->size) {
         size_t length = word_character(parser, at);
         if (length == 0) {
@@ -403,6 +405,8 @@ static bool parse_without(struct parser *parser)
         return found;
     if (!found) { /* nothing to take it away from */
         expression->size = from;
+        if (expression->bytes)
+            expression->bytes[from] = '\0';
         parser->query->count = count;
         return false;
     }
