@@ -73,18 +73,8 @@ struct index_totals {
 MUST_CHECK enum status index_totals(struct index_reader *reader, struct index_totals *ret,
                                     struct error *error);
 
-/* ---- what the modules index_install and index_search share with this one ---- */
-
-struct sqlite3;
-/* Opens a connection with the pragmas, the tokenizer and the ranking function; `writer` selects the
- * modes. */
-MUST_CHECK enum status index_connect(struct index *index, bool writer, struct sqlite3 **ret,
-                                     struct error *error);
-struct sqlite3 *index_writer(struct index *index);
-/* Turns an SQLite result into a status; corruption (SQLITE_CORRUPT, SQLITE_NOTADB, ...) is
- * STATUS_CORRUPT and is remembered, see index_is_damaged(). */
-enum status index_sqlite_error(struct index *index, struct sqlite3 *connection, int result,
-                               const char *doing, struct error *error);
+/* SQLite has told of damage, or the file is not ours any more, since the last rebuild: every call
+ * answers STATUS_CORRUPT until index_rebuild(). */
 bool index_is_damaged(const struct index *index);
 
 #endif

@@ -14,10 +14,14 @@
 #define QUERY_TOKENS_MAX 256 /* distinct; the rest of a longer query is ignored, and said so */
 #define QUERY_DEPTH_MAX 32
 
+/* Cuts the tokens of one phrase in a rendered query. */
+#define QUERY_TOKEN_SEPARATOR '\x1f'
+
 struct query; /* opaque, immutable after parsing */
 
 MUST_CHECK enum status query_parse(const char *bytes, size_t size, struct query **ret);
 void query_destroy(struct query **query);
+#define AUTO_QUERY CLEANUP(query_destroy)
 
 /* No word in it. */
 bool query_is_empty(const struct query *query);
@@ -34,8 +38,8 @@ double query_phrase_weight(const struct query *query, size_t phrase);
  * ideographs). */
 bool query_phrase_is_optional(const struct query *query, size_t phrase);
 
-/* The FTS5 expression. Every token is quoted; tokens of one phrase are separated by U+001F, which
- * the index's tokenizer cuts at. */
+/* The FTS5 expression. Every phrase is quoted; its tokens are separated by QUERY_TOKEN_SEPARATOR,
+ * which the index's tokenizer cuts at. */
 const char *query_expression(const struct query *query);
 
 #endif
