@@ -159,6 +159,7 @@ enum status watch_poll_add(struct watch_poll *poll, bool has_user, const char *b
     if (!entry)
         return STATUS_NO_MEMORY;
     entry->has_user = has_user;
+    entry->level = poll->level_count - 1; /* idle until it changes or somebody asks for it */
     memcpy(entry->bucket, bucket, size);
     if (watch_hash_insert(&poll->entries, &entry->link, watch_hash_bucket(has_user, bucket)) !=
         STATUS_OK) {
@@ -192,9 +193,9 @@ void watch_poll_touch(struct watch_poll *poll, bool has_user, const char *bucket
     }
     entry->level = 0;
     entry->touched = true;
-    /* Never later than it would have been, or steady searches that don't compare (`local`) would
-     * keep it from being polled. */
-    if (entry->queue && entry->due_ns > due_ns) {
+    /* Only once, or steady searches that don't compare (`local`) would keep it from being polled.
+     */
+    if (entry->queue && (entry->queue == &poll->urgent || entry->due_ns > due_ns)) {
         unlink_entry(entry);
         append(&poll->levels[0], entry, due_ns);
     }
