@@ -26,7 +26,6 @@ struct index_reader; /* opaque; one thread at a time */
 
 struct index_options {
     const char *directory;  /* made (0700) when missing; its parent must exist */
-    const char *identity;   /* of the volume: an index of another volume is set aside, not used */
     uint64_t mmap_bytes;    /* 0: default (256 MiB) */
     uint64_t wal_bytes_max; /* a larger log is checkpointed and reported; 0: default (64 MiB) */
 };
@@ -41,6 +40,15 @@ MUST_CHECK enum status index_open(const struct index_options *options, struct in
                                   bool *ret_rebuilt, struct error *error);
 /* Checkpoints, marks a clean end, closes. No reader may be open. */
 void index_close(struct index **index);
+
+/* Which volume the index was built from, as index_set_identity() was told; "" for a new index. The index
+ * itself draws no conclusion from it. */
+#define INDEX_IDENTITY_SIZE 96
+void index_identity(struct index *index, char *ret, size_t size);
+
+/* Only whose turn it is to install may call it. */
+MUST_CHECK enum status index_set_identity(struct index *index, const char *identity,
+                                          struct error *error);
 
 const char *index_path(const struct index *index);
 

@@ -88,6 +88,13 @@ bool volume_directory_times_work(const struct volume *volume);
 #define VOLUME_ID_SIZE 64
 void volume_identity(const struct volume *volume, char ret[VOLUME_ID_SIZE]);
 
+/* True when `identity` is the volume's marker, or its file-system id and root inode: a volume that got
+ * its marker later is still the one that was known by its place. */
+bool volume_is_known_as(const struct volume *volume, const char *identity);
+
+/* Gives the volume a marker, where it is writable and has none. Before other threads use it. */
+MUST_CHECK enum status volume_write_marker(struct volume *volume, struct error *error);
+
 /* Opens the root anew by its path (a held handle survives an unmount) and compares identities:
  * markers where both have one, else the places. `ret_same` is false when another volume, or the
  * empty mount point of ours, lies there; the old root stays in use then. The same volume on another

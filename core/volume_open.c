@@ -227,3 +227,17 @@ enum status volume_accept(struct volume *volume, struct error *error)
     publish(volume, TAKE_PTR(root));
     return STATUS_OK;
 }
+
+bool volume_is_known_as(const struct volume *volume, const char *identity)
+{
+    const struct volume_root *root = atomic_load_explicit(&volume->root, memory_order_acquire);
+
+    return (root->marker[0] && strcmp(root->marker, identity) == 0) ||
+           strcmp(root->place, identity) == 0;
+}
+
+enum status volume_write_marker(struct volume *volume, struct error *error)
+{
+    volume->write_marker = true;
+    return volume_accept(volume, error);
+}

@@ -23,6 +23,7 @@ struct sighting {
 /* `lock` guards the sightings; a leaf. */
 struct volume_recovery {
     bool locks_reach_all_nodes;
+    bool read_only;
     uint64_t grace_ns;
     char manifest_name[SCOPE_NAME_MAX + 1];
     pthread_mutex_t lock;
@@ -41,6 +42,7 @@ enum status volume_recovery_create(const struct volume_recovery_options *options
         return STATUS_NO_MEMORY;
     recovery->locks_reach_all_nodes = options->locks_reach_all_nodes;
     recovery->grace_ns = options->grace_ns;
+    recovery->read_only = options->read_only;
     memcpy(recovery->manifest_name, options->manifest_name, strlen(options->manifest_name) + 1);
     (void) pthread_mutex_init(&recovery->lock, NULL);
     *ret = recovery;
@@ -240,6 +242,15 @@ static enum status deal_with(struct volume_recovery *recovery, const struct volu
     enum status status = look(volume, scope, &finding, error);
     if (status != STATUS_OK || !finding.journal)
         return conclude(status, RECOVER_NOTHING, ret);
+    if (recovery->read_only) {
+        *ret = finding.journal->state == JOURNAL_COMMITTED ? RECOVER_NOTHING : RECOVER_IMPOSSIBLE;
+        (void) error_in_bucket(error,
+                               error_set(error, STATUS_DENIED, JOURNAL_NAME,
+                                         "an unfinished commit has to be taken back, but "
+                                         "volume.read_only is set"),
+                               scope);
+        return STATUS_OK;
+    }
     if (finding.journal->state == JOURNAL_COMMITTED) {
         status = volume_rollback_clean_up(volume, finding.bucket_fd, finding.journal, error);
         (void) error_in_bucket(error, status, scope);
@@ -306,8 +317,10 @@ enum status volume_recover(struct volume_recovery *recovery, struct volume_lock_
     /* A live writer's waiting time is not spent on a change that stands already. */
     if (finding.journal->state == JOURNAL_COMMITTED)
         deadline_ns = 0;
-    status = volume_lock_acquire(locks, volume, scope, VOLUME_LOCK_EXCLUSIVE, true, deadline_ns,
-                                 &lock, error);
+    status = volume_lock_acquire(locks, volume, scope, VOLUME_LOCK_EXCLUSIVE,
+                                 !recovery->read_only, deadline_ns, &lock, error);
+    if (status == STATUS_NOT_FOUND && recovery->read_only)
+        return deal_with(recovery, volume, scope, ret, error);
     if (status != STATUS_OK)
         return without_lock(status, finding.journal, ret);
     pause_here(PAUSE_RECOVER_AFTER_LOCK);

@@ -24,6 +24,8 @@ struct volume_recovery_options {
                                  */
     uint64_t grace_ns;          /* how long a journal must stand unchanged where they do not */
     const char *manifest_name;
+    bool read_only; /* change nothing on the volume: a prepared journal of a dead writer is
+                       RECOVER_IMPOSSIBLE */
 };
 
 MUST_CHECK enum status volume_recovery_create(const struct volume_recovery_options *options,
