@@ -5,6 +5,7 @@
 #include "core/text.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define COARSEST_TICK_NS (2 * NS_PER_SECOND)
@@ -55,8 +56,7 @@ void volume_identity(const struct volume *volume, char ret[VOLUME_ID_SIZE])
     const struct volume_root *root = current_root(volume);
     const char *identity = root->marker[0] ? root->marker : root->place;
 
-    memset(ret, 0, VOLUME_ID_SIZE);
-    memcpy(ret, identity, strlen(identity));
+    (void) snprintf(ret, VOLUME_ID_SIZE, "%s", identity);
 }
 
 const struct volume_calls *volume_get_calls(const struct volume *volume)

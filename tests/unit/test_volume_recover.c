@@ -729,6 +729,22 @@ static void replace_journal(void)
     cr_assert(zero(int, rename(joined(from, dir, BUCKET "/other"), joined(to, dir, JOURNAL_PATH))));
 }
 
+/* The same inode with another ctime, however coarse the clock is. */
+static void touch_journal(void)
+{
+    char path[PATH_MAX];
+    struct stat before;
+    struct stat after;
+
+    cr_assert(zero(int, stat(joined(path, dir, JOURNAL_PATH), &before)));
+    do {
+        cr_assert(zero(int, utimensat(AT_FDCWD, path, NULL, 0)));
+        cr_assert(zero(int, stat(path, &after)));
+    } while (after.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+             after.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+    cr_assert(eq(u64, after.st_ino, before.st_ino));
+}
+
 static void rename_operation(void)
 {
     char from[PATH_MAX];
@@ -748,7 +764,8 @@ static void let_it_go_and_come_back(void)
 
 Test(volume_recover, another_journal_starts_the_grace_time_anew)
 {
-    void (*const changes[])(void) = {replace_journal, rename_operation, let_it_go_and_come_back};
+    void (*const changes[])(void) = {replace_journal, touch_journal, rename_operation,
+                                     let_it_go_and_come_back};
 
     open_recovery(false);
     for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
