@@ -108,11 +108,9 @@ enum status legacy_collect_end(struct legacy_collect *collect, struct legacy_vie
         if (json_array_append(facts, json_object_get(collect->by_id, ids[i])) < 0)
             return STATUS_NO_MEMORY;
     }
-    *ret = (struct legacy_view){
-        .found = collect->found,
-        .facts = TAKE_PTR(facts),
-        .problems = TAKE_PTR(collect->problems),
-    };
+    ret->found = collect->found;
+    ret->facts = TAKE_PTR(facts);
+    ret->problems = TAKE_PTR(collect->problems);
     return STATUS_OK;
 }
 

@@ -131,7 +131,7 @@ static bool revision_of_text(const char *bytes, size_t size, int64_t *ret, const
 
 static bool revision_of_real(double value, int64_t *ret, const char **ret_problem)
 {
-    if (!(value >= -0x1p63 && value < 0x1p63)) {
+    if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0)) {
         *ret_problem = BEYOND;
         return false;
     }

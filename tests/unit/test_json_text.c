@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Criterion's macros convert, and their strings are not const. */
@@ -117,6 +118,35 @@ Test(json_text, refuses_what_the_peers_refuse_and_says_where)
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
         check_rewritten(i, cases[i].bytes, cases[i].size, cases[i].expected);
+}
+
+/* Strings are passed in strides; what needs a look must be seen wherever it stands in one. */
+Test(json_text, sees_every_character_of_a_long_string)
+{
+    for (size_t at = 1; at < 40; at++) {
+        char bytes[42];
+        char message[60];
+        memset(bytes, 'a', sizeof bytes);
+        bytes[0] = bytes[41] = '"';
+        check_rewritten(at, bytes, 41, "line 1 column 1: the string does not end");
+
+        bytes[at] = '\x1f';
+        (void) snprintf(message, sizeof message,
+                        "line 1 column %zu: a raw control character in a string", at + 1);
+        check_rewritten(at, bytes, sizeof bytes, message);
+        bytes[at] = '\x80';
+        (void) snprintf(message, sizeof message, "line 1 column %zu: bytes that are not UTF-8",
+                        at + 1);
+        check_rewritten(at, bytes, sizeof bytes, message);
+        bytes[at] = '\\';
+        (void) snprintf(message, sizeof message, "line 1 column %zu: no such escape in a string",
+                        at + 1);
+        check_rewritten(at, bytes, sizeof bytes, message);
+        bytes[at] = '"';
+        (void) snprintf(message, sizeof message, "line 1 column %zu: something follows the value",
+                        at + 2);
+        check_rewritten(at, bytes, sizeof bytes, message);
+    }
 }
 
 Test(json_text, leaves_the_path_of_the_error_alone)
