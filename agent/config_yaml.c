@@ -147,8 +147,6 @@ static enum status read_scalar(struct reading *reading, const struct config_key 
 static enum status read_value(struct reading *reading, const struct config_key *key,
                               const yaml_node_t *value)
 {
-    if (config_yaml_has_tag(value))
-        return fail_at(reading, value, key->name, "must be without a YAML tag");
     if (config_yaml_is_null(value))
         return STATUS_OK; /* as if the key were not there */
     if (key->kind == CONFIG_OBJECT)
@@ -245,8 +243,6 @@ static enum status visit_section(struct reading *reading, const char *top, const
         warn_unknown_section(reading, key, name);
         return STATUS_OK;
     }
-    if (config_yaml_has_tag(value))
-        return fail_at(reading, value, name, "must be without a YAML tag");
     if (config_yaml_is_null(value))
         return STATUS_OK;
     if (value->type != YAML_MAPPING_NODE)
@@ -273,7 +269,7 @@ static enum status read_document(struct reading *reading, const yaml_node_t *roo
         warn_at(reading, root, "the file is empty; config_version: " CONFIG_VERSION " is missing");
         return STATUS_OK;
     }
-    if (root->type != YAML_MAPPING_NODE || config_yaml_has_tag(root))
+    if (root->type != YAML_MAPPING_NODE)
         return fail_at(reading, root, "", "must be a mapping of sections");
     enum status status = visit_pairs(reading, "", root, visit_section);
     if (status)
@@ -343,10 +339,13 @@ enum status config_read(struct config *config, const char *name, const char *byt
     if (size > CONFIG_FILE_BYTES_MAX)
         return error_set(error, STATUS_TOO_LARGE, NULL, "%s: larger than %zu bytes", name,
                          CONFIG_FILE_BYTES_MAX);
+    enum status status = config_yaml_check(name, bytes, size, error);
+    if (status)
+        return status;
     if (!yaml_parser_initialize(&parser))
         return error_set(error, STATUS_NO_MEMORY, NULL, "%s: not enough memory", name);
     yaml_parser_set_input_string(&parser, (const unsigned char *) bytes, size);
-    enum status status = read_parsed(&reading, &parser);
+    status = read_parsed(&reading, &parser);
     if (status == STATUS_OK && !text_ok(warnings))
         return error_set(error, STATUS_NO_MEMORY, NULL, "%s: not enough memory", name);
     return status;

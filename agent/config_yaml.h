@@ -11,7 +11,11 @@
 
 #include <yaml.h>
 
-/* Members of one mapping, nodes of one free mapping (each alias counts again), and its depth. */
+/* How deep the bytes of a file may be nested. */
+#define CONFIG_NESTING_MAX 20
+
+/* Members of one mapping, nodes of one free mapping (each alias counts again), and its depth,
+ * which an alias to something around it would make endless. */
 #define CONFIG_MEMBERS_MAX 256
 #define CONFIG_NODES_MAX 4096
 #define CONFIG_DEPTH_MAX 16
@@ -22,8 +26,11 @@ bool config_yaml_is_plain(const yaml_node_t *node);
 /* True for a plain scalar that is empty, ~ or null. */
 bool config_yaml_is_null(const yaml_node_t *node);
 
-/* True when the node carries an explicit tag, other than the one it has anyway. */
-bool config_yaml_has_tag(const yaml_node_t *node);
+/* A first pass over the bytes: refuses tags, and nesting beyond what a configuration can mean, on
+ * which libyaml spends time that grows with the square of the depth. What is no YAML at all passes
+ * here; the second pass tells. The message begins with `name` and the place. */
+MUST_CHECK enum status config_yaml_check(const char *name, const char *bytes, size_t size,
+                                         struct error *error);
 
 /* Turns a node and all below into JSON, which the caller owns. STATUS_INVALID: `ret_place` is the
  * node at fault and the message begins with "must"; repeated keys and numbers beyond the range of

@@ -25,18 +25,6 @@ bool config_yaml_is_null(const yaml_node_t *node)
     return !*text || strcmp(text, "~") == 0 || strcmp(text, "null") == 0;
 }
 
-bool config_yaml_has_tag(const yaml_node_t *node)
-{
-    static const char *const own[] = {
-        [YAML_SCALAR_NODE] = YAML_DEFAULT_SCALAR_TAG,
-        [YAML_SEQUENCE_NODE] = YAML_DEFAULT_SEQUENCE_TAG,
-        [YAML_MAPPING_NODE] = YAML_DEFAULT_MAPPING_TAG,
-    };
-
-    return node->type != YAML_NO_NODE && node->tag &&
-           strcmp((const char *) node->tag, own[node->type]) != 0;
-}
-
 static enum status fail(struct conversion *conversion, const yaml_node_t *node, const char *problem)
 {
     conversion->place = node;
@@ -144,7 +132,7 @@ static enum status convert_pair(struct conversion *conversion, const yaml_node_p
     const yaml_node_t *key = yaml_document_get_node(conversion->document, pair->key);
     json_t *value = NULL;
 
-    if (key->type != YAML_SCALAR_NODE || config_yaml_has_tag(key) ||
+    if (key->type != YAML_SCALAR_NODE ||
         strlen((const char *) key->data.scalar.value) != key->data.scalar.length)
         return fail(conversion, key, "must have texts as keys");
     if (json_object_get(object, (const char *) key->data.scalar.value))
@@ -185,8 +173,6 @@ static enum status convert(struct conversion *conversion, const yaml_node_t *nod
     if (conversion->nodes_left == 0)
         return fail(conversion, node, "must have fewer values");
     conversion->nodes_left--;
-    if (config_yaml_has_tag(node))
-        return fail(conversion, node, "must be without YAML tags");
     switch (node->type) {
     case YAML_SCALAR_NODE:
         return convert_scalar(conversion, node, ret);

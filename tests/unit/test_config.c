@@ -206,9 +206,9 @@ Test(config, a_wrong_value_names_place_key_and_what_is_allowed)
          "c.yaml:2:16: ipc.socket_mode: must be octal permissions from 0600 to 0777, not \"0999\""},
         {"backend:\n  config: 7\n",
          "c.yaml:2:11: backend.config: must be a mapping, not a single value or a list"},
-        {"log:\n  level: !!int info\n", "c.yaml:2:10: log.level: must be without a YAML tag"},
+        {"log:\n  level: !!str info\n", "c.yaml:2:10: must be without YAML tags"},
         {"log: info\n", "c.yaml:1:6: log: must be a mapping of keys"},
-        {"log: !x {}\n", "c.yaml:1:6: log: must be without a YAML tag"},
+        {"log: !x {}\n", "c.yaml:1:6: must be without YAML tags"},
         {"- log\n", "c.yaml:1:1: must be a mapping of sections"},
         {"log\n", "c.yaml:1:1: must be a mapping of sections"},
         {"? [log]\n: x\n", "c.yaml:1:3: a key must be a short plain word"},
@@ -349,8 +349,7 @@ Test(config, the_backends_mapping_is_bounded)
          "c.yaml:1:23: backend.config: must be a number that fits 64 bits"},
         {"backend: {config: {? [x] : 1}}\n",
          "c.yaml:1:22: backend.config: must have texts as keys"},
-        {"backend: {config: {a: !!int 1}}\n",
-         "c.yaml:1:23: backend.config: must be without YAML tags"},
+        {"backend: {config: {a: !!int 1}}\n", "c.yaml:1:23: must be without YAML tags"},
         {"backend: {config: {a: \"x\\0y\"}}\n",
          "c.yaml:1:23: backend.config: must be without NUL characters"},
         {"backend: {config: &a {b: *a}}\n",
@@ -361,6 +360,16 @@ Test(config, the_backends_mapping_is_bounded)
     };
 
     expect_errors(cases, ARRAY_SIZE(cases));
+}
+
+Test(config, nesting_without_end_is_refused_at_once, .timeout = 20)
+{
+    AUTO_TEXT struct text yaml = {0};
+
+    while (yaml.size < CONFIG_FILE_BYTES_MAX)
+        text_append_char(&yaml, '[');
+    cr_expect_eq(read_text(text_string(&yaml)), STATUS_INVALID);
+    cr_expect_str_eq(problem.message, "c.yaml:1:21: must not be nested so deeply");
 }
 
 Test(config, access_rules_are_never_pretended)
