@@ -12,10 +12,11 @@
 #define RETRY_NS (30 * NS_PER_SECOND)
 
 /* The manifest and the journal come by rename or link and go by unlink; IN_CLOSE_WRITE is for
- * programs that write in place, IN_ATTRIB for times set back and for rights that were mended. */
+ * programs that write in place, IN_MODIFY and IN_ATTRIB for times that are set and for rights that
+ * were mended. */
 #define WATCH_MASK                                                                                 \
-    (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ATTRIB |            \
-     IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
+    (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_MODIFY |            \
+     IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 
 enum status watch_follow_start(struct watch_follow *follow)
 {
@@ -84,15 +85,20 @@ static void retry_later(struct watch_follow *follow)
         follow->retry_ns = at_ns;
 }
 
+void watch_follow_ignored(struct watch_follow *follow, struct watch_dir *dir)
+{
+    watch_table_unset(&follow->table, dir);
+    if (follow->limit)
+        follow->retry_ns = 0; /* there is room for another one */
+}
+
 static void drop_watch(struct watch_follow *follow, struct watch_dir *dir)
 {
     if (dir->descriptor == WATCH_NONE)
         return;
     /* Fails when the kernel was faster; its IN_IGNORED then finds no directory. */
     (void) inotify_rm_watch(follow->inotify_fd, dir->descriptor);
-    watch_table_unset(&follow->table, dir);
-    if (follow->limit)
-        follow->retry_ns = 0; /* there is room for another one */
+    watch_follow_ignored(follow, dir);
 }
 
 /* A link or a file where a directory was is no directory any more. */
@@ -155,23 +161,39 @@ static enum status list_all(struct watch_follow *follow, int users_fd, struct er
     return status;
 }
 
+/* Whether the root's listing shows users/. */
+static enum status find_users(const struct watch_follow *follow, bool *ret, struct error *error)
+{
+    AUTO_LISTING struct listing listing = {0};
+    enum status status = volume_list(follow->volume, -1, ".", &listing, error);
+
+    if (status != STATUS_OK)
+        return status;
+    const struct listing_entry *entry = listing_find(&listing, "users");
+    *ret = entry && entry->is_dir;
+    return STATUS_OK;
+}
+
 /* Where a name that is not found may stay "not found", no name is looked up that a listing did not
  * show. One listing serves all buckets that are in doubt. */
 static enum status list_parent(struct watch_follow *follow, struct watch_dir *dir,
                                struct error *error)
 {
     AUTO_LISTING struct listing listing = {0};
-    bool is_bucket = dir->kind == WATCH_BUCKET;
-    enum status status =
-        volume_list(follow->volume, -1, is_bucket ? "users" : ".", &listing, error);
+    bool has_users = false;
+    enum status status = find_users(follow, &has_users, error);
 
-    if (status != STATUS_OK && !(is_bucket && is_gone(status, error)))
+    if (status != STATUS_OK)
         return status;
-    if (is_bucket)
-        return take_listing(follow, &listing);
-    const struct listing_entry *entry = listing_find(&listing, "users");
-    dir->presence = entry && entry->is_dir ? WATCH_LISTED : WATCH_ABSENT;
-    return STATUS_OK;
+    if (dir->kind == WATCH_USERS) {
+        dir->presence = has_users ? WATCH_LISTED : WATCH_ABSENT;
+        return STATUS_OK;
+    }
+    if (has_users)
+        status = volume_list(follow->volume, -1, "users", &listing, error);
+    if (status != STATUS_OK && !is_gone(status, error))
+        return status;
+    return take_listing(follow, &listing);
 }
 
 /* ---- one directory ---- */

@@ -35,6 +35,9 @@ void watch_follow_destroy(struct watch_follow *follow);
 /* Something happened to the directory itself. */
 void watch_follow_doubt(struct watch_follow *follow, struct watch_dir *dir);
 
+/* The kernel ended the directory's watch. */
+void watch_follow_ignored(struct watch_follow *follow, struct watch_dir *dir);
+
 /* Events were lost, perhaps those that tell the end of a watch. */
 void watch_follow_doubt_all(struct watch_follow *follow);
 

@@ -150,7 +150,7 @@ static void lose_events(struct watch_inotify *watch)
 static void take_self_event(struct watch_inotify *watch, struct watch_dir *dir, uint32_t mask)
 {
     if (mask & IN_IGNORED)
-        watch_table_unset(&watch->follow.table, dir);
+        watch_follow_ignored(&watch->follow, dir);
     if (dir->kind == WATCH_ROOT && !(mask & IN_ATTRIB))
         watch->lost = true; /* the volume went or moved: who compares will find out */
     watch_follow_doubt(&watch->follow, dir);
