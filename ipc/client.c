@@ -181,25 +181,41 @@ static int write_request(memsync_client *client, const char *method, const char 
     return MEMSYNC_OK;
 }
 
-/* Reads {code, message} and hands the object on; returns its code. */
+/* The code of an error, 0 when it is none. */
+static int read_code(const struct json_span *span)
+{
+    char digits[8];
+
+    if (!span->bytes || span->size >= sizeof digits)
+        return 0;
+    memcpy(digits, span->bytes, span->size);
+    digits[span->size] = '\0';
+    long code = strtol(digits, NULL, 10);
+    return code < 0 ? (int) code : 0;
+}
+
+/* Reads {code, message} and hands the object on; returns its code. The rest of the object is not
+ * looked at: it repeats parameters, which may hold what jansson does not take. */
 static int take_error(const struct json_span *object, char **ret)
 {
-    json_t *error = json_loadb(object->bytes, object->size, JSON_ALLOW_NUL, NULL);
-    json_int_t code = json_integer_value(json_object_get(error, "code"));
-    const char *message = json_string_value(json_object_get(error, "message"));
-    int result;
+    static const char *const names[] = {"code", "message"};
+    struct json_span found[2] = {0};
+    size_t members;
 
-    if (code >= 0 || code < INT32_MIN || !message)
-        result = client_fail(MEMSYNC_BAD_REPLY, "the agent answered with an error without a code");
-    else
-        result = client_fail((int) code, "%s: %s", memsync_code_name((int) code), message);
-    json_decref(error);
-    if (result < 0) {
-        *ret = client_copy(object->bytes, object->size);
-        if (!*ret)
-            result = client_fail(MEMSYNC_NO_MEMORY, "out of memory");
-    }
-    return result;
+    int code = client_json_members(object->bytes, object->size, names, 2, found, &members)
+                   ? read_code(&found[0])
+                   : 0;
+    if (code == 0 || !found[1].bytes)
+        return client_fail(MEMSYNC_BAD_REPLY, "the agent answered with an error without a code");
+    *ret = client_copy(object->bytes, object->size);
+    if (!*ret)
+        return client_fail(MEMSYNC_NO_MEMORY, "out of memory");
+    json_t *message =
+        json_loadb(found[1].bytes, found[1].size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    (void) client_fail(code, "%s: %s", memsync_code_name(code),
+                       json_is_string(message) ? json_string_value(message) : "(no message)");
+    json_decref(message);
+    return code;
 }
 
 static bool span_is(const struct json_span *span, const char *text)

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #define WATCH_INTERVAL_MS 1000
+#define SCOPES_A_PAGE 1000
 
 static bool is_json(const struct cli *cli)
 {
@@ -147,36 +148,73 @@ enum exit_code run_status(struct cli *cli)
     return cli->options.given & OPTION_WATCH ? watch_status(cli) : report_status(cli, false);
 }
 
-static void print_scopes(const struct screen *screen, const json_t *scopes)
+static void add_scopes(struct table *table, const json_t *scopes)
 {
-    static const struct column columns[] = {
-        {"USER", false, STYLE_STRONG},  {"AGENT", false, STYLE_PLAIN},
-        {"STATE", false, STYLE_KEY},    {"REVISION", true, STYLE_PLAIN},
-        {"FACTS", true, STYLE_PLAIN},   {"BROKEN", true, STYLE_WARNING},
-        {"REASON", false, STYLE_FAINT},
-    };
-    static const char *const members[] = {"user_id", "agent_name", "state", "revision",
-                                          "facts",   "broken",     "reason"};
-    AUTO_TABLE struct table *table = table_create(screen, columns, ARRAY_SIZE(columns));
+    static const char *const members[] = {"user_id",  "agent_name", "state",
+                                          "revision", "facts",      "broken"};
 
-    if (!table)
-        return;
     for (size_t i = 0; i < json_array_size(scopes); i++) {
+        const json_t *scope = json_array_get(scopes, i);
         for (size_t j = 0; j < ARRAY_SIZE(members); j++)
-            table_add_json(table, json_object_get(json_array_get(scopes, i), members[j]));
+            table_add_json(table, json_object_get(scope, members[j]));
+        table_add(table, json_is_true(json_object_get(scope, "unmigrated")) ? "old format" : "");
     }
-    table_print(table);
+}
+
+static json_t *scopes_params(const struct cli *cli, size_t offset)
+{
+    json_t *params = json_pack("{s:I, s:i}", "offset", (json_int_t) offset, "limit", SCOPES_A_PAGE);
+
+    if (cli->options.given & OPTION_NO_USER)
+        (void) json_object_set_new(params, "user_id", json_null());
+    if ((cli->options.given & OPTION_USER) &&
+        !request_add_text(cli, params, "user_id", cli->options.user)) {
+        json_decref(params);
+        return NULL;
+    }
+    return params;
+}
+
+/* The agent gives them out in pages; the last is not full. */
+static enum exit_code collect_scopes(struct cli *cli, struct table *table, size_t *ret_count)
+{
+    size_t page = SCOPES_A_PAGE;
+
+    for (size_t count = 0; page == SCOPES_A_PAGE && !stop_signal(); count += page) {
+        AUTO_JSON json_t *params = scopes_params(cli, count);
+        AUTO_JSON json_t *result = NULL;
+        if (!params)
+            return EXIT_USAGE;
+        enum exit_code code = request_run(cli, "scopes", params, &result);
+        if (code != EXIT_DONE)
+            return code;
+        const json_t *scopes = json_object_get(result, "scopes");
+        add_scopes(table, scopes);
+        page = json_array_size(scopes);
+        *ret_count = count + page;
+    }
+    return EXIT_DONE;
 }
 
 enum exit_code run_scopes(struct cli *cli)
 {
-    AUTO_JSON json_t *result = NULL;
+    static const struct column columns[] = {
+        {"USER", false, STYLE_STRONG}, {"AGENT", false, STYLE_PLAIN},
+        {"STATE", false, STYLE_KEY},   {"REVISION", true, STYLE_PLAIN},
+        {"FACTS", true, STYLE_PLAIN},  {"BROKEN", true, STYLE_WARNING},
+        {"NOTE", false, STYLE_FAINT},
+    };
+    AUTO_TABLE struct table *table = table_create(&cli->screen, columns, ARRAY_SIZE(columns));
+    size_t count = 0;
 
-    enum exit_code code = request_run(cli, "scopes", NULL, &result);
+    if (!table) {
+        complain(cli->command, "out of memory");
+        return EXIT_REFUSED;
+    }
+    enum exit_code code = collect_scopes(cli, table, &count);
     if (code != EXIT_DONE)
         return code;
-    const json_t *scopes = json_object_get(result, "scopes");
     if (!is_json(cli))
-        print_scopes(&cli->screen, scopes);
-    return json_array_size(scopes) > 0 ? EXIT_DONE : EXIT_NOTHING;
+        table_print(table);
+    return count > 0 ? EXIT_DONE : EXIT_NOTHING;
 }

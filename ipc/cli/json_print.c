@@ -1,6 +1,7 @@
-/* json_print.c - jansson's own printer spells 0.9 with seventeen digits; this one does not. */
+/* json_print.c - trees of names and values. */
 #include "ipc/cli/json_print.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void format_real(double value, char number[JSON_NUMBER_BYTES])
@@ -35,80 +36,6 @@ const char *json_scalar_text(const json_t *value, char number[JSON_NUMBER_BYTES]
     }
 }
 
-static void print_string(FILE *file, const json_t *value)
-{
-    char *text = json_dumps(value, JSON_ENCODE_ANY);
-
-    if (text)
-        (void) fputs(text, file);
-    free(text);
-}
-
-static void print_name(FILE *file, const char *name)
-{
-    AUTO_JSON json_t *value = json_string_nocheck(name);
-
-    print_string(file, value);
-    (void) fputs(": ", file);
-}
-
-static void print_value(FILE *file, json_t *value, int indent);
-
-static void print_array(FILE *file, json_t *array, int indent)
-{
-    size_t count = json_array_size(array);
-
-    (void) fputc('[', file);
-    for (size_t i = 0; i < count; i++) {
-        (void) fprintf(file, "%s\n%*s", i > 0 ? "," : "", indent + 2, "");
-        print_value(file, json_array_get(array, i), indent + 2);
-    }
-    if (count > 0)
-        (void) fprintf(file, "\n%*s", indent, "");
-    (void) fputc(']', file);
-}
-
-static void print_object(FILE *file, json_t *object, int indent)
-{
-    const char *name;
-    json_t *member;
-    bool is_first = true;
-
-    (void) fputc('{', file);
-    json_object_foreach(object, name, member)
-    {
-        (void) fprintf(file, "%s\n%*s", is_first ? "" : ",", indent + 2, "");
-        print_name(file, name);
-        print_value(file, member, indent + 2);
-        is_first = false;
-    }
-    if (!is_first)
-        (void) fprintf(file, "\n%*s", indent, "");
-    (void) fputc('}', file);
-}
-
-static void print_value(FILE *file, json_t *value, int indent)
-{
-    char number[JSON_NUMBER_BYTES];
-
-    if (json_is_object(value))
-        print_object(file, value, indent);
-    else if (json_is_array(value))
-        print_array(file, value, indent);
-    else if (json_is_string(value))
-        print_string(file, value);
-    else if (json_is_null(value))
-        (void) fputs("null", file);
-    else
-        (void) fputs(json_scalar_text(value, number), file);
-}
-
-void json_print_document(FILE *file, json_t *value)
-{
-    print_value(file, value, 0);
-    (void) fputc('\n', file);
-}
-
 static void print_scalar(const json_t *value)
 {
     char number[JSON_NUMBER_BYTES];
@@ -134,9 +61,21 @@ static void print_key(const struct screen *screen, const char *name, unsigned in
                   "");
 }
 
-static bool holds_objects(const json_t *value)
+/* A value that JSON lacks, e.g. {"$date": "2026-02-10"}, or NULL. */
+static json_t *special_value(json_t *value)
 {
-    return json_is_array(value) && json_is_object(json_array_get(value, 0));
+    void *member = json_object_size(value) == 1 ? json_object_iter(value) : NULL;
+
+    if (!member || json_object_iter_key(member)[0] != '$')
+        return NULL;
+    json_t *inner = json_object_iter_value(member);
+    return json_is_object(inner) || json_is_array(inner) ? NULL : inner;
+}
+
+static bool is_section(json_t *value)
+{
+    return (json_is_object(value) && !special_value(value)) ||
+           (json_is_array(value) && json_is_object(json_array_get(value, 0)));
 }
 
 static void print_list(const struct screen *screen, const json_t *array, unsigned indent)
@@ -165,10 +104,24 @@ static size_t widest_name(json_t *object)
     json_object_foreach(object, name, member)
     {
         size_t width = screen_width(name);
-        if (!json_is_object(member) && !holds_objects(member) && width > widest)
+        if (!is_section(member) && width > widest)
             widest = width;
     }
     return widest;
+}
+
+static void print_member(const struct screen *screen, json_t *value, unsigned indent)
+{
+    json_t *special = special_value(value);
+
+    if (special)
+        print_scalar(special);
+    else if (json_is_object(value))
+        json_print_tree(screen, value, indent);
+    else if (json_is_array(value))
+        print_list(screen, value, indent);
+    else
+        print_scalar(value);
 }
 
 void json_print_tree(const struct screen *screen, json_t *object, unsigned indent)
@@ -179,17 +132,12 @@ void json_print_tree(const struct screen *screen, json_t *object, unsigned inden
 
     json_object_foreach(object, name, member)
     {
-        bool is_section = json_is_object(member) || holds_objects(member);
-        print_key(screen, name, indent, is_section ? 0 : widest + 2);
-        if (is_section)
+        bool has_lines = is_section(member);
+        print_key(screen, name, indent, has_lines ? 0 : widest + 2);
+        if (has_lines)
             (void) putchar('\n');
-        if (json_is_object(member))
-            json_print_tree(screen, member, indent + 2);
-        else if (json_is_array(member))
-            print_list(screen, member, indent + 2);
-        else
-            print_scalar(member);
-        if (!is_section)
+        print_member(screen, member, indent + 2);
+        if (!has_lines)
             (void) putchar('\n');
     }
 }

@@ -112,7 +112,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     screen_setup(&cli.screen, cli.options.color);
     catch_signals();
-    int code = run_command(&cli);
+    enum exit_code code = run_command(&cli);
     stop_interrupts(NULL);
     memsync_close(&cli.client);
     if (caught_signal)
@@ -121,5 +121,5 @@ int main(int argc, char **argv)
         complain(cli.command, "cannot write the answer: %s", strerror(errno));
         return EXIT_REFUSED;
     }
-    return code;
+    return (int) code;
 }

@@ -1,6 +1,6 @@
 /* memory.c - memory, summaries, export, context. */
 #include "ipc/cli/facts.h"
-#include "ipc/cli/json_print.h"
+#include "ipc/cli/json_text.h"
 #include "ipc/cli/request.h"
 
 #include <string.h>
@@ -100,20 +100,29 @@ enum exit_code run_summaries(struct cli *cli)
     return count_summaries(summaries) > 0 ? EXIT_DONE : EXIT_NOTHING;
 }
 
+/* The document is not read: whatever spelling its values have is kept. */
 enum exit_code run_export(struct cli *cli)
 {
+    AUTO_JSON json_t *params = request_params(cli);
     AUTO_JSON json_t *result = NULL;
+    AUTO_FREE char *text = NULL;
+    size_t size = 0;
 
-    enum exit_code code = ask(cli, "export_memory", &result);
+    if (!params)
+        return EXIT_USAGE;
+    enum exit_code code = request_run_quietly(cli, "export_memory", params, &result, &text);
     if (code != EXIT_DONE)
         return code;
-    json_t *memory = json_object_get(result, "memory");
-    if (!json_is_object(memory)) {
+    const char *memory = json_text_member(text, "memory", &size);
+    if (!memory) {
         complain(cli->command, "the agent's answer has no memory in it");
         return EXIT_CORRUPT;
     }
-    if (!(cli->options.given & OPTION_JSON))
-        json_print_document(stdout, memory);
+    if (cli->options.given & OPTION_JSON)
+        (void) puts(text);
+    else
+        json_text_print(stdout, memory, size);
+    request_note_scopes(cli, result);
     return EXIT_DONE;
 }
 

@@ -162,13 +162,16 @@ static const struct option_row *find_result(int result)
 static bool refuse(int result, char **argv)
 {
     const char *word = argv[optind - 1];
+    bool is_long = strncmp(word, "--", 2) == 0;
 
     if (result == ':')
         complain(NULL, "%s needs a value", word);
-    else if (optopt > 0 && optopt < 256 && strncmp(word, "--", 2) != 0)
+    else if (is_long && optopt != 0)
+        complain(NULL, "%s: that option takes no value", word);
+    else if (!is_long && optopt > 0 && optopt < 256)
         complain(NULL, "unknown option -%c; see `memsync help`", optopt);
     else
-        complain(NULL, "unknown option %s; see `memsync help`", word);
+        complain(NULL, "unknown or ambiguous option %s; see `memsync help`", word);
     return false;
 }
 

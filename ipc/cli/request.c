@@ -1,10 +1,10 @@
 /* request.c - asks the agent and turns what comes back into exit codes. */
 #include "ipc/cli/request.h"
 
+#include "ipc/cli/json_text.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#define READ_FLAGS (JSON_DECODE_ANY | JSON_ALLOW_NUL)
 
 bool request_add_text(const struct cli *cli, json_t *params, const char *name, const char *text)
 {
@@ -27,8 +27,10 @@ static bool add_scope(const struct cli *cli, json_t *params)
     const struct options *options = &cli->options;
 
     if (!options->user && !(options->given & OPTION_NO_USER)) {
-        complain(cli->command, "whose memory? Give -u USER or set MEMSYNC_USER, or give --no-user "
-                               "for the memory that belongs to no user");
+        complain(cli->command,
+                 "whose memory? Give -u USER or set MEMSYNC_USER, or give --no-user for the memory "
+                 "that belongs to no user%s",
+                 cli->command->options & OPTION_ALL ? ", or --all" : "");
         return false;
     }
     (void) json_object_set_new(params, "user_id", json_null());
@@ -41,7 +43,7 @@ json_t *request_params(const struct cli *cli)
 {
     const struct options *options = &cli->options;
     AUTO_JSON json_t *params = json_object();
-    bool has_scope = (cli->command->options & OPTION_USER) && !(options->given & OPTION_ALL);
+    bool has_scope = (cli->command->options & OPTION_AGENT) && !(options->given & OPTION_ALL);
 
     if (has_scope && !add_scope(cli, params))
         return NULL;
@@ -150,8 +152,7 @@ static bool is_worth_a_note(const json_t *scope)
             is_set(json_object_get(scope, "broken")));
 }
 
-/* One line on standard error about all scopes that did not answer with the full, current truth. */
-static void note_scopes(const struct cli *cli, const json_t *result)
+void request_note_scopes(const struct cli *cli, const json_t *result)
 {
     json_t *scopes = json_object_get(result, "scopes");
     json_t *scope = json_object_get(result, "scope");
@@ -185,7 +186,7 @@ enum exit_code request_run_quietly(struct cli *cli, const char *method, const js
     int code = memsync_call(cli->client, method, text, (int) cli->options.timeout_ms, &reply);
     if (code != MEMSYNC_OK)
         return request_complain(cli, code);
-    json_t *result = json_loads(reply, READ_FLAGS, NULL);
+    json_t *result = json_text_load(reply);
     if (!result) {
         complain(cli->command, "the agent's answer cannot be read");
         return EXIT_CORRUPT;
@@ -204,7 +205,7 @@ enum exit_code request_run(struct cli *cli, const char *method, const json_t *pa
         return code;
     if (cli->options.given & OPTION_JSON)
         (void) puts(text);
-    if ((cli->command->options & OPTION_USER) && !(cli->options.given & OPTION_ALL))
-        note_scopes(cli, *ret);
+    if (cli->command->options & OPTION_AGENT)
+        request_note_scopes(cli, *ret);
     return EXIT_DONE;
 }

@@ -20,6 +20,10 @@ enum exit_code request_run(struct cli *cli, const char *method, const json_t *pa
 enum exit_code request_run_quietly(struct cli *cli, const char *method, const json_t *params,
                                    json_t **ret, char **ret_text);
 
+/* One line on standard error about all scopes of a result that did not answer with the full,
+ * current truth; nothing when all did. */
+void request_note_scopes(const struct cli *cli, const json_t *result);
+
 /* Opens the client unless it is open. */
 enum exit_code request_open(struct cli *cli);
 

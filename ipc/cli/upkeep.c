@@ -13,7 +13,7 @@ static void print_refreshed(const struct screen *screen, json_t *result)
 {
     const json_t *scope = json_object_get(result, "scope");
 
-    if (!json_is_object(scope)) { /* of --all and --accept-volume */
+    if (!json_is_object(scope)) { /* --all does not wait */
         json_print_tree(screen, result, 0);
         return;
     }

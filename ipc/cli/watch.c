@@ -1,5 +1,6 @@
 /* watch.c - events. */
 #include "ipc/cli/json_print.h"
+#include "ipc/cli/json_text.h"
 #include "ipc/cli/request.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static void print_time(const struct screen *screen)
 /* Members that stand elsewhere in the line. */
 static bool is_in_head(const char *name)
 {
-    static const char *const names[] = {"event", "user_id", "agent_name", "n"};
+    static const char *const names[] = {"event", "user_id", "agent_name", "epoch", "n"};
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         if (strcmp(names[i], name) == 0)
@@ -70,29 +71,31 @@ static void print_event(const struct screen *screen, json_t *event)
     (void) putchar('\n');
 }
 
-/* Counters per topic, to tell what was missed. */
-static void note_gap(const struct cli *cli, json_t *counters, const char *topic,
-                     const json_t *event)
+/* `last` has the latest event of each topic. */
+static void note_gap(const struct cli *cli, json_t *last, const char *topic, json_t *event)
 {
+    const json_t *before = json_object_get(last, topic);
     json_int_t n = json_integer_value(json_object_get(event, "n"));
-    const json_t *before = json_object_get(counters, topic);
-    json_int_t missed = before ? n - json_integer_value(before) - 1 : 0;
+    json_int_t n_before = json_integer_value(json_object_get(before, "n"));
 
-    if (missed > 0)
-        complain(cli->command, "missed %" JSON_INTEGER_FORMAT " events of %s", missed, topic);
-    (void) json_object_set_new(counters, topic, json_integer(n));
+    if (before && !json_equal(json_object_get(before, "epoch"), json_object_get(event, "epoch")))
+        complain(cli->command, "the agent counts anew; events of %s may have been missed", topic);
+    else if (before && n > n_before + 1)
+        complain(cli->command, "missed %" JSON_INTEGER_FORMAT " events of %s", n - n_before - 1,
+                 topic);
+    (void) json_object_set(last, topic, event);
 }
 
-static enum exit_code show_event(const struct cli *cli, json_t *counters, const char *topic,
+static enum exit_code show_event(const struct cli *cli, json_t *last, const char *topic,
                                  const char *body)
 {
-    AUTO_JSON json_t *event = json_loads(body, JSON_ALLOW_NUL, NULL);
+    AUTO_JSON json_t *event = json_text_load(body);
 
     if (!json_is_object(event)) {
         complain(cli->command, "an event cannot be read");
         return EXIT_CORRUPT;
     }
-    note_gap(cli, counters, topic, event);
+    note_gap(cli, last, topic, event);
     if (cli->options.given & OPTION_JSON)
         (void) puts(body);
     else
@@ -103,7 +106,7 @@ static enum exit_code show_event(const struct cli *cli, json_t *counters, const 
 
 /* Without --timeout it waits for ever. */
 static enum exit_code show_next_event(const struct cli *cli, memsync_subscriber *subscriber,
-                                      json_t *counters)
+                                      json_t *last)
 {
     int timeout_ms = cli->options.given & OPTION_TIMEOUT ? (int) cli->options.timeout_ms : -1;
     char *topic = NULL, *body = NULL;
@@ -113,7 +116,7 @@ static enum exit_code show_next_event(const struct cli *cli, memsync_subscriber 
         return EXIT_NOTHING;
     if (code != MEMSYNC_OK)
         return request_complain(cli, code);
-    enum exit_code shown = show_event(cli, counters, topic, body);
+    enum exit_code shown = show_event(cli, last, topic, body);
     memsync_free(topic);
     memsync_free(body);
     return shown;
@@ -122,7 +125,7 @@ static enum exit_code show_next_event(const struct cli *cli, memsync_subscriber 
 enum exit_code run_events(struct cli *cli)
 {
     AUTO_FREE char *prefix = topic_prefix(cli);
-    AUTO_JSON json_t *counters = json_object();
+    AUTO_JSON json_t *last = json_object();
     memsync_subscriber *subscriber = NULL;
     long left = cli->options.count;
 
@@ -133,7 +136,7 @@ enum exit_code run_events(struct cli *cli)
     if (subscribed != MEMSYNC_OK)
         return request_complain(cli, subscribed);
     do
-        code = show_next_event(cli, subscriber, counters);
+        code = show_next_event(cli, subscriber, last);
     while (code == EXIT_DONE && !ferror(stdout) && --left != 0);
     memsync_unsubscribe(&subscriber);
     return code;
