@@ -311,8 +311,10 @@ static void describe_index(struct store *store, struct text *text)
 
     /* A reader of its own: `status` is answered on any thread. */
     if (index_reader_create(store->index, &reader, NULL) == STATUS_OK) {
-        if (index_totals(reader, &totals, NULL) != STATUS_OK)
+        if (index_begin(reader, NULL) != STATUS_OK ||
+            index_totals(reader, &totals, NULL) != STATUS_OK)
             totals = (struct index_totals){0};
+        index_end(reader);
         index_reader_destroy(&reader);
     }
     text_append_string(text, ",\"index\":{\"path\":");

@@ -32,17 +32,17 @@ struct index_options {
 
 /* Opens or creates the index and takes the directory's lock. STATUS_BUSY: another agent holds it
  * (message with its pid). STATUS_DENIED, STATUS_STORAGE_FULL, ... with a message that names the
- * directory. A damaged file, one of another schema or analyzer version or of another volume is
- * renamed aside (only memsyncd.sqlite3 and its -wal and -shm, never anything else in the directory)
- * and a new one made: `ret_rebuilt` says so, and index_damage_text() why. After an unclean end the
- * file is checked (quick_check and FTS5 integrity-check). */
+ * directory. A damaged file, one of another schema or analyzer version is renamed aside (only
+ * memsyncd.sqlite3 and its -wal and -shm, never anything else in the directory) and a new one made:
+ * `ret_rebuilt` says so, and index_damage_text() why. After an unclean end the file is checked
+ * (quick_check and FTS5 integrity-check). */
 MUST_CHECK enum status index_open(const struct index_options *options, struct index **ret,
                                   bool *ret_rebuilt, struct error *error);
 /* Checkpoints, marks a clean end, closes. No reader may be open. */
 void index_close(struct index **index);
 
-/* Which volume the index was built from, as index_set_identity() was told; "" for a new index. The index
- * itself draws no conclusion from it. */
+/* Which volume the index was built from, as index_set_identity() was told; "" for a new index. The
+ * index itself draws no conclusion from it. */
 #define INDEX_IDENTITY_SIZE 96
 void index_identity(struct index *index, char *ret, size_t size);
 

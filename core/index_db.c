@@ -438,8 +438,7 @@ static struct index *index_allocate(const struct index_options *options)
     index->path = join_path(options->directory, INDEX_FILE_NAME);
     index->log_path = join_path(options->directory, INDEX_FILE_NAME "-wal");
     index->shared_path = join_path(options->directory, INDEX_FILE_NAME "-shm");
-    if (!index->directory || !index->path || !index->log_path ||
-        !index->shared_path) {
+    if (!index->directory || !index->path || !index->log_path || !index->shared_path) {
         index_free(index);
         return NULL;
     }

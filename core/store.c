@@ -54,14 +54,12 @@ static enum status open_volume(struct store *store, const struct store_options *
 static enum status check_index_identity(struct store *store, struct error *error)
 {
     char volume_id[VOLUME_ID_SIZE];
-    char index_id[VOLUME_ID_SIZE];
+    char index_id[INDEX_IDENTITY_SIZE];
 
     volume_identity(store->volume, volume_id);
     index_identity(store->index, index_id, sizeof index_id);
-    if (!index_id[0])
+    if (!index_id[0] || volume_is_known_as(store->volume, index_id))
         return index_set_identity(store->index, volume_id, error);
-    if (strcmp(index_id, volume_id) == 0)
-        return STATUS_OK;
     atomic_store(&store->suspended, true);
     log_warning("volume.other",
                 "path=%s what=\"the index was built from another volume (%s) than lies there now "
@@ -71,6 +69,20 @@ static enum status check_index_identity(struct store *store, struct error *error
     return STATUS_OK;
 }
 
+static enum status stop_at_bucket(void *context, bool has_user, const char *bucket)
+{
+    (void) context;
+    (void) has_user;
+    (void) bucket;
+    return STATUS_CONFLICT;
+}
+
+/* True when nothing of the format lies there. */
+static bool looks_empty(struct store *store)
+{
+    return bucket_list_all(store->buckets, stop_at_bucket, NULL, NULL) != STATUS_CONFLICT;
+}
+
 /* The marker gives a volume a name that survives a remount; made only where the volume is known to
  * be ours and not empty (an empty directory may be a mount point whose volume is still to come). */
 static void write_marker(struct store *store)
@@ -78,7 +90,8 @@ static void write_marker(struct store *store)
     struct error error = {0};
     char identity[VOLUME_ID_SIZE];
 
-    if (store->read_only || atomic_load(&store->suspended) || !volume_is_writable(store->volume))
+    if (store->read_only || atomic_load(&store->suspended) || !volume_is_writable(store->volume) ||
+        looks_empty(store))
         return;
     enum status status = volume_write_marker(store->volume, &error);
     if (status != STATUS_OK) {
@@ -190,17 +203,37 @@ enum status store_compare(struct store *store, const struct scope *scope, struct
     return status;
 }
 
+/* True when the volume at the path, opened anew, is the one that the index was built from; then it
+ * takes the place of the one that is held. */
+static bool adopt_returned_volume(struct store *store, const char *index_id)
+{
+    struct volume_options options = {
+        .path = volume_path(store->volume),
+        .calls = volume_get_calls(store->volume),
+    };
+    struct volume *found = NULL;
+
+    if (volume_open(&options, &found, NULL) != STATUS_OK)
+        return false;
+    bool known = volume_is_known_as(found, index_id);
+    volume_close(&found);
+    if (!known || volume_accept(store->volume, NULL) != STATUS_OK)
+        return false;
+    atomic_fetch_add(&store->accepts, 1);
+    return volume_is_known_as(store->volume, index_id);
+}
+
 enum status store_check_volume(struct store *store, struct error *error)
 {
     bool same = false;
-    char volume_id[VOLUME_ID_SIZE] = "";
-    char index_id[VOLUME_ID_SIZE] = "";
+    char index_id[INDEX_IDENTITY_SIZE];
     struct error reason = {0};
     enum status status = volume_check_identity(store->volume, &same, &reason);
 
-    volume_identity(store->volume, volume_id);
     index_identity(store->index, index_id, sizeof index_id);
-    bool usable = status == STATUS_OK && same && strcmp(volume_id, index_id) == 0;
+    bool usable = status == STATUS_OK && same && volume_is_known_as(store->volume, index_id);
+    if (!usable && status == STATUS_OK)
+        usable = adopt_returned_volume(store, index_id);
     bool was_suspended = atomic_exchange(&store->suspended, !usable);
     if (!usable && !was_suspended)
         log_warning("volume.suspended", "path=%s reason=%s", LOG_VALUE(volume_path(store->volume)),

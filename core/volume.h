@@ -88,8 +88,8 @@ bool volume_directory_times_work(const struct volume *volume);
 #define VOLUME_ID_SIZE 64
 void volume_identity(const struct volume *volume, char ret[VOLUME_ID_SIZE]);
 
-/* True when `identity` is the volume's marker, or its file-system id and root inode: a volume that got
- * its marker later is still the one that was known by its place. */
+/* True when `identity` is the volume's marker, or its file-system id and root inode: a volume that
+ * got its marker later is still the one that was known by its place. */
 bool volume_is_known_as(const struct volume *volume, const char *identity);
 
 /* Gives the volume a marker, where it is writable and has none. Before other threads use it. */

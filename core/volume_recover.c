@@ -317,8 +317,8 @@ enum status volume_recover(struct volume_recovery *recovery, struct volume_lock_
     /* A live writer's waiting time is not spent on a change that stands already. */
     if (finding.journal->state == JOURNAL_COMMITTED)
         deadline_ns = 0;
-    status = volume_lock_acquire(locks, volume, scope, VOLUME_LOCK_EXCLUSIVE,
-                                 !recovery->read_only, deadline_ns, &lock, error);
+    status = volume_lock_acquire(locks, volume, scope, VOLUME_LOCK_EXCLUSIVE, !recovery->read_only,
+                                 deadline_ns, &lock, error);
     if (status == STATUS_NOT_FOUND && recovery->read_only)
         return deal_with(recovery, volume, scope, ret, error);
     if (status != STATUS_OK)

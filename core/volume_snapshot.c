@@ -11,6 +11,9 @@
 #define ATTEMPTS_UNLOCKED 3
 #define ATTEMPTS_LOCKED 3
 #define LOCK_HOLD_MS 1000
+/* A commit takes milliseconds; whoever holds the lock longer is not waited for, the scope is stale
+ * meanwhile. */
+#define WRITER_WAIT_MS 1000
 /* Longer than the 50 ms after which a peer's writer tries the lock again, so that it gets its turn.
  */
 #define LOCK_PAUSE_MS 75
@@ -52,6 +55,13 @@ static void name_manifest(const struct snapshot_source *source, const struct sco
         scope_file_path(scope, source->manifest_name, error->path);
 }
 
+static uint64_t writer_deadline(const struct snapshot_request *request)
+{
+    uint64_t patience_ns = clock_deadline_ms(WRITER_WAIT_MS);
+
+    return patience_ns < request->deadline_ns ? patience_ns : request->deadline_ns;
+}
+
 /* Deals with a journal that the listing shows: STATUS_OK when it does not stand in the way,
  * STATUS_STALE when things were put right and must be looked at again. */
 static enum status settle_journal(const struct attempt *attempt, struct error *error)
@@ -62,7 +72,7 @@ static enum status settle_journal(const struct attempt *attempt, struct error *e
 
     enum status status =
         volume_recover(source->recovery, source->locks, source->volume, attempt->request->scope,
-                       attempt->request->deadline_ns, &outcome, &reason);
+                       writer_deadline(attempt->request), &outcome, &reason);
     if (status != STATUS_OK) {
         if (error)
             *error = reason;
@@ -265,7 +275,7 @@ static enum status try_locked(const struct snapshot_source *source,
     struct volume_lock *lock = NULL;
     enum status locked =
         volume_lock_acquire(source->locks, source->volume, request->scope, VOLUME_LOCK_SHARED,
-                            false, request->deadline_ns, &lock, error);
+                            false, writer_deadline(request), &lock, error);
 
     if (locked == STATUS_BUSY)
         return locked;
