@@ -74,13 +74,13 @@ static enum status read_front(const struct fact_text *text, json_t **ret, bool *
 
 static enum status check_id(json_t *document, const char *expected_id, struct error *error)
 {
-    AUTO_FREE char *id = fact_field_id_text(json_object_get(document, "id"));
+    const json_t *id = json_object_get(document, "id");
 
     if (!id)
-        return error_set(error, STATUS_CORRUPT, NULL, "field id is missing or no id");
-    if (strcmp(id, expected_id) != 0 || !fact_id_is_valid(id))
+        return error_set(error, STATUS_CORRUPT, NULL, "field id is missing");
+    if (!fact_id_is_valid(expected_id) || !fact_field_is_id(id, expected_id))
         return error_set(error, STATUS_CORRUPT, NULL, "field id is not the file's name");
-    if (json_object_set_new_nocheck(document, "id", json_string_nocheck(id)) != 0)
+    if (json_object_set_new_nocheck(document, "id", json_string_nocheck(expected_id)) != 0)
         return no_memory(error);
     return STATUS_OK;
 }

@@ -165,16 +165,13 @@ static enum status add_member(json_t *mapping, const char *name, const char *val
 static json_t *source_of_word(const char *word, size_t size)
 {
     static const char *const types[] = {"manual", "consolidation", "import", "unknown"};
-    const char *type = "conversation";
-    json_t *thread = NULL;
 
     for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
         if (strlen(types[i]) == size && memcmp(types[i], word, size) == 0)
-            type = types[i];
+            return json_pack("{s:s, s:n}", "type", types[i], "threadId");
     }
-    if (strcmp(type, "conversation") == 0)
-        thread = json_stringn_nocheck(word, size);
-    return json_pack("{s:s, s:o}", "type", type, "threadId", thread ? thread : json_null());
+    return json_pack("{s:s, s:o}", "type", "conversation", "threadId",
+                     json_stringn_nocheck(word, size));
 }
 
 static enum status complete_source(json_t *document, struct error *error)
@@ -266,24 +263,22 @@ enum status fact_field_complete(json_t *document, uint64_t file_time_ns, struct 
     return status;
 }
 
-char *fact_field_id_text(const json_t *value)
+bool fact_field_is_id(const json_t *value, const char *text)
 {
     char number[24];
+    const char *date = json_string_value(json_object_get(value, "$date"));
 
     if (yaml_text_is_big_integer(value))
-        return strdup(json_string_value(value) + strlen(YAML_TEXT_BIG_INTEGER));
+        return strcmp(json_string_value(value) + strlen(YAML_TEXT_BIG_INTEGER), text) == 0;
     if (json_is_string(value))
-        return strlen(json_string_value(value)) == json_string_length(value)
-                   ? strdup(json_string_value(value))
-                   : NULL;
+        return json_string_length(value) == strlen(text) &&
+               strcmp(json_string_value(value), text) == 0;
     if (json_is_true(value))
-        return strdup("True");
-    if (json_is_object(value) && json_object_size(value) == 1) {
-        const char *date = json_string_value(json_object_get(value, "$date"));
-        return date ? strdup(date) : NULL;
-    }
+        return strcmp(text, "True") == 0;
+    if (date && json_object_size(value) == 1)
+        return strcmp(text, date) == 0;
     if (!json_is_integer(value))
-        return NULL;
+        return false;
     (void) snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    return strdup(number);
+    return strcmp(text, number) == 0;
 }

@@ -15,8 +15,8 @@
 MUST_CHECK enum status fact_field_complete(json_t *document, uint64_t file_time_ns,
                                            struct error *error);
 
-/* The text of an `id` of any type, as the peers' str() gives it: a number, a date and true count as
- * their text. NULL when it cannot be an id. Freed by the caller. */
-char *fact_field_id_text(const json_t *value);
+/* Tells whether an `id` of any type counts as `text`: a number, a date and true are taken as what
+ * the peers' str() makes of them. */
+bool fact_field_is_id(const json_t *value, const char *text);
 
 #endif

@@ -6,6 +6,7 @@
 
 #define OPENING "---\n"
 #define CLOSING "\n---\n"
+#define NO_OPENING "line 1: expected --- and the front matter"
 
 /* A part of the text. */
 struct span {
@@ -24,6 +25,10 @@ static size_t copy_lines(const char *bytes, size_t size, char *ret)
 {
     size_t used = 0;
 
+    if (!memchr(bytes, '\r', size)) {
+        memcpy(ret, bytes, size);
+        return size;
+    }
     for (size_t i = 0; i < size; i++) {
         if (bytes[i] != '\r') {
             ret[used++] = bytes[i];
@@ -147,6 +152,8 @@ enum status fact_text_read(const char *bytes, size_t size, struct fact_text *ret
 {
     AUTO_FACT_TEXT struct fact_text text = {0};
 
+    if (size < strlen(OPENING))
+        return error_set(error, STATUS_CORRUPT, NULL, NO_OPENING);
     if (!text_is_utf8(bytes, size))
         return error_set(error, STATUS_CORRUPT, NULL, "not UTF-8");
     text.bytes = malloc(size + 1);
@@ -155,7 +162,7 @@ enum status fact_text_read(const char *bytes, size_t size, struct fact_text *ret
     size = copy_lines(bytes, size, text.bytes);
 
     if (size < strlen(OPENING) || memcmp(text.bytes, OPENING, strlen(OPENING)) != 0)
-        return error_set(error, STATUS_CORRUPT, NULL, "line 1: expected --- and the front matter");
+        return error_set(error, STATUS_CORRUPT, NULL, NO_OPENING);
     char *front = text.bytes + strlen(OPENING);
     char *end = text.bytes + size;
     char *closing = memmem(front, (size_t) (end - front), CLOSING, strlen(CLOSING));

@@ -191,7 +191,7 @@ static bool drop_underscores(const char *text, size_t size, char *buffer, size_t
     return used > 0;
 }
 
-json_t *yaml_number_read_int(const char *text, size_t size)
+enum status yaml_number_read_int(const char *text, size_t size, json_t **ret)
 {
     char buffer[INT_DIGITS_MAX + 8];
     struct digits digits;
@@ -199,13 +199,16 @@ json_t *yaml_number_read_int(const char *text, size_t size)
     int64_t value;
 
     if (!drop_underscores(text, size, buffer, sizeof buffer, &digits))
-        return NULL;
+        return STATUS_CORRUPT;
     bool is_negative = take_sign(&digits);
     if (digits.end - digits.at > INT_DIGITS_MAX || !read_magnitude(digits, &number, &is_negative))
-        return NULL;
-    if (fits_int64(&number, is_negative, &value))
-        return json_integer(value);
-    return big_integer(&number, is_negative);
+        return STATUS_CORRUPT;
+    json_t *integer = fits_int64(&number, is_negative, &value) ? json_integer(value)
+                                                               : big_integer(&number, is_negative);
+    if (!integer)
+        return STATUS_NO_MEMORY;
+    *ret = integer;
+    return STATUS_OK;
 }
 
 static json_t *real_value(double value)
@@ -312,20 +315,24 @@ static char *normalise_float(const char *text, size_t size, struct digits *ret)
     return copy;
 }
 
-json_t *yaml_number_read_float(const char *text, size_t size)
+enum status yaml_number_read_float(const char *text, size_t size, json_t **ret)
 {
     struct digits digits;
     AUTO_FREE char *copy = normalise_float(text, size, &digits);
     double value;
 
     if (!copy)
-        return NULL;
+        return STATUS_NO_MEMORY;
     bool is_negative = take_sign(&digits);
     if (strcmp(digits.at, ".inf") == 0)
         value = (double) INFINITY;
     else if (strcmp(digits.at, ".nan") == 0)
         value = (double) NAN;
     else if (!read_real_sixties(digits, &value))
-        return NULL;
-    return real_value(is_negative ? -value : value);
+        return STATUS_CORRUPT;
+    json_t *real = real_value(is_negative ? -value : value);
+    if (!real)
+        return STATUS_NO_MEMORY;
+    *ret = real;
+    return STATUS_OK;
 }

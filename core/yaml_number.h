@@ -7,18 +7,17 @@
 #ifndef MEMSYNC_CORE_YAML_NUMBER_H
 #define MEMSYNC_CORE_YAML_NUMBER_H
 
-#include "core/compiler.h"
+#include "core/status.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
-/* Both return NULL when the text is no such number (or memory ran out, which ends the same way).
- * The caller owns the result. */
+/* Both give STATUS_CORRUPT when the text is no such number, STATUS_NO_MEMORY. The caller owns the
+ * result. */
 
 /* An integer, or the disguised big integer of core/json_text.h. */
-json_t *yaml_number_read_int(const char *text, size_t size);
+MUST_CHECK enum status yaml_number_read_int(const char *text, size_t size, json_t **ret);
 
 /* A real, or {"$float": "inf" | "-inf" | "nan"}. */
-json_t *yaml_number_read_float(const char *text, size_t size);
+MUST_CHECK enum status yaml_number_read_float(const char *text, size_t size, json_t **ret);
 
 #endif

@@ -10,7 +10,16 @@
 #include <sodium.h>
 #include <string.h>
 
-static json_t *bool_value(const char *text, size_t size)
+/* Hands a new value over; NULL means that memory ran out. */
+static enum status give(json_t *value, json_t **ret)
+{
+    if (!value)
+        return STATUS_NO_MEMORY;
+    *ret = value;
+    return STATUS_OK;
+}
+
+static enum status bool_value(const char *text, size_t size, json_t **ret)
 {
     static const struct {
         const char *word;
@@ -22,20 +31,20 @@ static json_t *bool_value(const char *text, size_t size)
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         if (strlen(words[i].word) == size && strncasecmp(words[i].word, text, size) == 0)
-            return json_boolean(words[i].value);
+            return give(json_boolean(words[i].value), ret);
     }
-    return NULL;
+    return STATUS_CORRUPT;
 }
 
-static json_t *time_value(const char *text, size_t size)
+static enum status time_value(const char *text, size_t size, json_t **ret)
 {
     struct yaml_time time;
     char iso[YAML_TIME_TEXT_SIZE];
 
     if (!yaml_time_parse(text, size, &time) || !yaml_time_is_valid(&time))
-        return NULL;
+        return STATUS_CORRUPT;
     yaml_time_format(&time, iso);
-    return json_pack("{s:s}", time.has_clock ? "$datetime" : "$date", iso);
+    return give(json_pack("{s:s}", time.has_clock ? "$datetime" : "$date", iso), ret);
 }
 
 static unsigned base64_digit(char byte)
@@ -77,7 +86,7 @@ static bool decode_base64(const char *text, size_t size, unsigned char *ret, siz
     return held == 0;
 }
 
-static json_t *binary_value(const char *text, size_t size)
+static enum status binary_value(const char *text, size_t size, json_t **ret)
 {
     AUTO_FREE unsigned char *bytes = malloc(size + 1);
     AUTO_FREE char *encoded = NULL;
@@ -85,35 +94,37 @@ static json_t *binary_value(const char *text, size_t size)
 
     for (size_t i = 0; i < size; i++) {
         if ((unsigned char) text[i] >= 0x80)
-            return NULL;
+            return STATUS_CORRUPT;
     }
-    if (!bytes || !decode_base64(text, size, bytes, &used))
-        return NULL;
+    if (!bytes)
+        return STATUS_NO_MEMORY;
+    if (!decode_base64(text, size, bytes, &used))
+        return STATUS_CORRUPT;
     size_t encoded_size = sodium_base64_ENCODED_LEN(used, sodium_base64_VARIANT_ORIGINAL);
     encoded = malloc(encoded_size);
     if (!encoded)
-        return NULL;
+        return STATUS_NO_MEMORY;
     (void) sodium_bin2base64(encoded, encoded_size, bytes, used, sodium_base64_VARIANT_ORIGINAL);
-    return json_pack("{s:s}", "$binary", encoded);
+    return give(json_pack("{s:s}", "$binary", encoded), ret);
 }
 
-json_t *yaml_scalar_value(enum yaml_tag tag, const char *text, size_t size)
+enum status yaml_scalar_value(enum yaml_tag tag, const char *text, size_t size, json_t **ret)
 {
     switch (tag) {
     case YAML_TAG_STR:
-        return yaml_text_value(text, size);
+        return give(yaml_text_value(text, size), ret);
     case YAML_TAG_NULL:
-        return json_null();
+        return give(json_null(), ret);
     case YAML_TAG_BOOL:
-        return bool_value(text, size);
+        return bool_value(text, size, ret);
     case YAML_TAG_INT:
-        return yaml_number_read_int(text, size);
+        return yaml_number_read_int(text, size, ret);
     case YAML_TAG_FLOAT:
-        return yaml_number_read_float(text, size);
+        return yaml_number_read_float(text, size, ret);
     case YAML_TAG_TIMESTAMP:
-        return time_value(text, size);
+        return time_value(text, size, ret);
     case YAML_TAG_BINARY:
-        return binary_value(text, size);
+        return binary_value(text, size, ret);
     case YAML_TAG_MERGE:
     case YAML_TAG_VALUE:
     case YAML_TAG_SEQ:
@@ -123,7 +134,7 @@ json_t *yaml_scalar_value(enum yaml_tag tag, const char *text, size_t size)
     case YAML_TAG_PAIRS:
         break;
     }
-    return NULL;
+    return STATUS_CORRUPT;
 }
 
 /* A float that is a whole number equals the integer of that value. */

@@ -174,9 +174,9 @@ static enum status build_key(struct builder *builder, uint32_t index, json_t **r
 
     if (key->kind != YAML_KIND_SCALAR)
         return refuse(builder, key, "a sequence or mapping cannot be a key");
-    value = yaml_scalar_value(key_tag(key), key->text, key->size);
-    if (!value)
-        return misfit(builder, key);
+    enum status status = yaml_scalar_value(key_tag(key), key->text, key->size, &value);
+    if (status != STATUS_OK)
+        return status == STATUS_NO_MEMORY ? no_memory(builder) : misfit(builder, key);
     *ret_name = yaml_scalar_identity(key_tag(key), key->text, key->size, value);
     if (!*ret_name)
         return no_memory(builder);
@@ -331,12 +331,11 @@ static enum status build_list_of_pairs(struct builder *builder, const struct yam
 
 static enum status build_scalar(struct builder *builder, const struct yaml_node *node, json_t **ret)
 {
-    json_t *value = yaml_scalar_value(node->tag, node->text, node->size);
+    enum status status = yaml_scalar_value(node->tag, node->text, node->size, ret);
 
-    if (!value)
-        return misfit(builder, node);
-    *ret = value;
-    return STATUS_OK;
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    return status == STATUS_NO_MEMORY ? no_memory(builder) : misfit(builder, node);
 }
 
 /* Recursion ends with YAML_VALUE_DEPTH_MAX, which reading has checked. */

@@ -507,6 +507,43 @@ Test(fact, an_alias_gives_each_place_its_own_value)
     cr_expect(json_array_size(json_object_get(reading.fact->document, "topics")) == 1);
 }
 
+/* Allocations of jansson that still succeed; negative: all. */
+static long allocations_left = -1;
+
+static void *failing_malloc(size_t size)
+{
+    if (allocations_left == 0)
+        return NULL;
+    if (allocations_left > 0)
+        allocations_left--;
+    return malloc(size);
+}
+
+Test(fact, a_failed_allocation_is_never_told_as_a_broken_file)
+{
+    static const char lines[] = "a: [1, 2.5, 99999999999999999999, .inf, 2027-01-01, x, ~, no]\n"
+                                "b: !!set {!!binary aGk=, 1}\nc: {1: x, 2027-01-01: y}\n7: z\n"
+                                "d: &d {\"k\\0\": \"\\ud83d\"}\ne: {<<: *d}\nf: !!omap [g: h]\n"
+                                "category: orchard\nsource: t-1\nconsolidatedFrom: [o]\n";
+    struct reading reading = {.status = STATUS_NO_MEMORY};
+    long count = 0;
+
+    json_set_alloc_funcs(failing_malloc, free);
+    for (; reading.status == STATUS_NO_MEMORY && count < 5000; count++) {
+        allocations_left = count;
+        AUTO_TEXT struct text text = {0};
+        struct scope scope = make_scope("mira", "garden");
+        text_append_format(&text, "---\n" BASE "%s---\n" BODY, lines);
+        reading = (struct reading){0};
+        reading.status = fact_parse(text.bytes, text.size, &scope, "f_pear", FILE_TIME_NS,
+                                    &reading.fact, &reading.fault, &reading.error);
+    }
+    allocations_left = -1;
+    cr_expect(reading.status == STATUS_OK, "%ld: %s", count, reading.error.message);
+    cr_expect(count > 50, "only %ld allocations were met", count);
+    fact_destroy(&reading.fact);
+}
+
 static long peak_kib(void)
 {
     struct rusage usage;

@@ -3,14 +3,13 @@
 #include "core/text.h"
 
 #include <criterion/criterion.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <fnmatch.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define PATH_MAX_HERE 4096
 #define FILE_TIME_NS UINT64_C(1770715800000000000)
 
 /* Cases whose files change when a peer reads them (recovery, migration). */
@@ -34,6 +33,18 @@ static const char *shared_root(void)
         return root;
     (void) fprintf(stderr, "skipped: %s is not there\n", root);
     return NULL;
+}
+
+/* A path; freed by the caller. */
+static char *PRINTF(1, 2) make_path(const char *format, ...)
+{
+    char *path = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    cr_assert(vasprintf(&path, format, arguments) >= 0);
+    va_end(arguments);
+    return path;
 }
 
 static void read_file(const char *path, struct text *ret)
@@ -209,11 +220,10 @@ static void walk_directory(struct walk *walk, const char *path)
     if (!directory)
         return;
     for (struct dirent *entry; (entry = readdir(directory));) {
-        char below[PATH_MAX_HERE];
         size_t length = strlen(entry->d_name);
         if (entry->d_name[0] == '.')
             continue;
-        (void) snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
+        AUTO_FREE char *below = make_path("%s/%s", path, entry->d_name);
         if (entry->d_type == DT_DIR)
             walk_directory(walk, below);
         else if (length > 3 && strcmp(entry->d_name + length - 3, ".md") == 0)
@@ -294,7 +304,6 @@ static void check_scope(const char *case_name, const char *volume, const json_t 
     json_t *facts = json_object_get(json_object_get(expectation, "document"), "facts");
     bool names_fact = kind && strcmp(kind, "corrupt") == 0 && file && strstr(file, ".md");
     char facts_path[SCOPE_PATH_MAX];
-    char path[PATH_MAX_HERE];
     struct scope scope;
 
     if (!agent || (!facts && !names_fact))
@@ -303,7 +312,7 @@ static void check_scope(const char *case_name, const char *volume, const json_t 
     cr_assert(scope_create(json_string_value(json_object_get(expectation, "user_id")), agent,
                            &scope, NULL) == STATUS_OK);
     scope_facts_path(&scope, facts_path);
-    (void) snprintf(path, sizeof path, "%s/%s", volume, facts_path);
+    AUTO_FREE char *path = make_path("%s/%s", volume, facts_path);
 
     struct walk walk = {case_name, volume, names_fact ? file : NULL, &scope, documents, counts};
     walk_directory(&walk, path);
@@ -323,14 +332,12 @@ static bool is_left_out(const char *name)
 
 static void check_case(const char *volumes, const char *name, struct counts *counts)
 {
-    char path[PATH_MAX_HERE];
-    char volume[PATH_MAX_HERE];
     struct stat status;
     json_t *expectation;
     size_t i;
 
-    (void) snprintf(path, sizeof path, "%s/%s/expect.json", volumes, name);
-    (void) snprintf(volume, sizeof volume, "%s/%s/volume", volumes, name);
+    AUTO_FREE char *path = make_path("%s/%s/expect.json", volumes, name);
+    AUTO_FREE char *volume = make_path("%s/%s/volume", volumes, name);
     if (stat(path, &status) != 0)
         return;
     AUTO_JSON json_t *document = load_expectation(path);
@@ -342,11 +349,10 @@ Test(shared_facts, load_as_the_peers_load_them)
 {
     const char *root = shared_root();
     struct counts counts = {0};
-    char volumes[PATH_MAX_HERE];
 
     if (!root)
         return;
-    (void) snprintf(volumes, sizeof volumes, "%s/volumes", root);
+    AUTO_FREE char *volumes = make_path("%s/volumes", root);
     DIR *directory = opendir(volumes);
     cr_assert(directory);
     for (struct dirent *entry; (entry = readdir(directory));) {
