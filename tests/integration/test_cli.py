@@ -224,6 +224,11 @@ class Search(Case):
         self.assertIn("cannot be read", err)
         self.assertEqual(err.count("\n"), 1)
 
+    def test_a_lowered_limit_is_remarked_on(self):
+        self.agent.answers["search"] = found(TEA) | {"top_k": 1000, "clamped": True}
+        _, err = self.expect(0, "-u", "u1", "-k", "5000", "search", "x")
+        self.assertIn("at most 1000", err)
+
     def test_text_that_is_not_utf8_is_refused(self):
         _, err = self.expect(2, "-u", "u1", "search", b"\xff")
         self.assertIn("UTF-8", err)
