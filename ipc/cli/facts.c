@@ -99,6 +99,9 @@ enum exit_code run_search(struct cli *cli)
     const json_t *results = json_object_get(result, "results");
     if (!is_json(cli))
         print_results(&cli->screen, results);
+    if (json_is_true(json_object_get(result, "clamped")))
+        complain(cli->command, "the agent gives at most %" JSON_INTEGER_FORMAT " results",
+                 json_integer_value(json_object_get(result, "top_k")));
     return json_array_size(results) > 0 ? EXIT_DONE : EXIT_NOTHING;
 }
 
