@@ -2,6 +2,7 @@
 
 #include "agent/config_table.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define PREFIX "MEMSYNC_"
@@ -43,8 +44,7 @@ static void warn_unknown(const char *name, size_t length, struct text *warnings)
     /* As a dotted name: the first underscore is the one behind the section. */
     if (length - prefix < sizeof guess) {
         for (size_t i = prefix; i < length; i++)
-            guess[i - prefix] =
-                name[i] >= 'A' && name[i] <= 'Z' ? (char) (name[i] | 0x20) : name[i];
+            guess[i - prefix] = (char) tolower((unsigned char) name[i]);
         guess[length - prefix] = '\0';
         char *underscore = strchr(guess, '_');
         if (underscore)

@@ -153,7 +153,9 @@ void config_key_environment(const struct config_key *key, char ret[CONFIG_ENVIRO
     size_t used = sizeof prefix - 1;
 
     memcpy(ret, prefix, used);
-    for (const char *at = key->name; *at && used < CONFIG_ENVIRONMENT_NAME_SIZE - 1; at++)
-        ret[used++] = *at == '.' ? '_' : (char) toupper((unsigned char) *at);
+    for (const char *at = key->name; *at && used < CONFIG_ENVIRONMENT_NAME_SIZE - 1; at++) {
+        int character = *at == '.' ? '_' : toupper((unsigned char) *at);
+        ret[used++] = (char) character;
+    }
     ret[used] = '\0';
 }

@@ -309,25 +309,26 @@ static enum status check_last(struct reading *reading, yaml_parser_t *parser)
     return STATUS_OK;
 }
 
-static enum status read_parsed(struct reading *reading, yaml_parser_t *parser)
+/* Takes its own copy, since the document does not outlive it. */
+static enum status read_parsed(struct reading reading, yaml_parser_t *parser)
 {
     CLEANUP(yaml_document_delete) yaml_document_t document = {0};
 
     if (!yaml_parser_load(parser, &document))
-        return fail_parse(reading, parser);
+        return fail_parse(&reading, parser);
     const yaml_node_t *root = yaml_document_get_root_node(&document);
     if (!root) {
-        text_append_format(reading->warnings,
+        text_append_format(reading.warnings,
                            "%s:1:1: the file is empty; config_version: " CONFIG_VERSION
                            " is missing\n",
-                           reading->name);
+                           reading.name);
         return STATUS_OK;
     }
-    reading->document = &document;
-    enum status status = read_document(reading, root);
+    reading.document = &document;
+    enum status status = read_document(&reading, root);
     if (status)
         return status;
-    return check_last(reading, parser);
+    return check_last(&reading, parser);
 }
 
 enum status config_read(struct config *config, const char *name, const char *bytes, size_t size,
@@ -345,7 +346,7 @@ enum status config_read(struct config *config, const char *name, const char *byt
     if (!yaml_parser_initialize(&parser))
         return error_set(error, STATUS_NO_MEMORY, NULL, "%s: not enough memory", name);
     yaml_parser_set_input_string(&parser, (const unsigned char *) bytes, size);
-    status = read_parsed(&reading, &parser);
+    status = read_parsed(reading, &parser);
     if (status == STATUS_OK && !text_ok(warnings))
         return error_set(error, STATUS_NO_MEMORY, NULL, "%s: not enough memory", name);
     return status;

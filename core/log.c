@@ -118,21 +118,17 @@ static bool is_plain(const char *value)
 static size_t quote_character(const char *value, size_t size, char *ret, size_t ret_size)
 {
     size_t length = 1;
-    unsigned char byte = (unsigned char) value[0];
+    uint32_t character = text_decode(value, size, &length);
+    bool malformed = character == 0xfffd && length == 1;
 
-    if (byte == '"' || byte == '\\') {
-        (void) snprintf(ret, ret_size, "\\%c", byte);
-    } else if (byte == '\n') {
+    if (character == '"' || character == '\\')
+        (void) snprintf(ret, ret_size, "\\%c", value[0]);
+    else if (character == '\n')
         (void) snprintf(ret, ret_size, "\\n");
-    } else if (byte < 0x20 || byte == 0x7f) {
-        (void) snprintf(ret, ret_size, "\\x%02x", byte);
-    } else if (byte < 0x80) {
-        (void) snprintf(ret, ret_size, "%c", byte);
-    } else if (text_decode(value, size, &length) == 0xfffd && length == 1) {
-        (void) snprintf(ret, ret_size, "\\x%02x", byte);
-    } else {
+    else if (malformed || character < 0x20 || character == 0x7f)
+        (void) snprintf(ret, ret_size, "\\x%02x", (unsigned char) value[0]);
+    else
         (void) snprintf(ret, ret_size, "%.*s", (int) length, value);
-    }
     return length;
 }
 

@@ -411,7 +411,7 @@ Test(config, metrics_are_not_switched_on_by_hoping)
 Test(config, the_environment_overrides_the_file)
 {
     const char *const environment[] = {
-        "HOME=/root",
+        "HOME=/",
         "MEMSYNC_VOLUME_PATH=/from/env",
         "MEMSYNC_INDEX_PATH=",
         "MEMSYNC_SYNC_READERS=3",
