@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Starts the real agent on a volume and talks to it, for integration tests.
 
     with Agent(binary("memsyncd"), "/srv/volume", config={"sync": {"inotify": False}}) as agent:
