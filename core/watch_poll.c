@@ -260,8 +260,13 @@ void watch_poll_done(struct watch_poll *poll, bool has_user, const char *bucket,
 {
     struct entry *entry = find(poll, has_user, bucket);
 
-    if (!entry || entry->queue)
+    if (!entry)
         return;
+    if (entry->queue) {
+        /* Nobody asked for this compare, e.g. an event did: it counts all the same. */
+        entry->touched = entry->again = false;
+        unlink_entry(entry);
+    }
     if (changed || entry->touched)
         entry->level = 0;
     else if (entry->level + 1 < poll->level_count)

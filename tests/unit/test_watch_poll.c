@@ -187,6 +187,21 @@ Test(watch_poll, a_search_during_the_compare_keeps_the_interval_short)
     watch_poll_destroy(&poll);
 }
 
+Test(watch_poll, a_compare_that_an_event_caused_saves_one)
+{
+    for (int changed = 0; changed < 2; changed++) {
+        struct watch_poll *poll = make(SECOND, 60 * SECOND, 1000);
+
+        add(poll, "u1", 0);
+        add(poll, "u2", 0);
+        watch_poll_done(poll, true, "u1", changed, 0);
+        cr_expect_str_eq(next(poll, 0), "u2");
+        cr_expect_str_eq(next(poll, 0), "-");
+        cr_expect(eq(u64, watch_poll_wait_ns(poll, 0), (changed ? 1 : 60) * SECOND));
+        watch_poll_destroy(&poll);
+    }
+}
+
 Test(watch_poll, searching_an_unknown_bucket_adds_it)
 {
     struct watch_poll *poll = make(SECOND, 60 * SECOND, 1000);
