@@ -621,6 +621,7 @@ static void many_rows(struct rows *rows, unsigned count, const char *word)
     }
 }
 
+#ifdef MEMSYNC_PAUSE_POINTS
 static int replace_and_die(const char *directory, const struct scope *scope)
 {
     const struct index_options options = {.directory = directory, .identity = "volume-1"};
@@ -673,6 +674,7 @@ Test(index_install, a_kill_before_the_commit_leaves_the_old_rows_and_the_old_mar
     EXPECT_FOUND(&fixture, &scope, "\"both old 7\"", "m7");
     expect_sound(&fixture);
 }
+#endif
 
 struct watcher {
     struct index *index;
