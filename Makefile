@@ -1,10 +1,14 @@
 # memsyncd: one make, no recursion. `make help` lists the targets.
 #
-# Every kind of build (plain, test, asan, tsan, fuzz) has a directory of its own below build/, so that they never mix.
+# Every kind of build (plain, test, asan, tsan, fuzz) has a directory of its own below build/, so that
+# they never mix. V=1 shows the commands.
 
 VERSION := 0.1.0
 
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CLANG ?= clang
 PYTHON ?= /usr/bin/python3
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -14,38 +18,61 @@ LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 DOCDIR ?= $(PREFIX)/share/doc/memsyncd
-SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 DEBIAN_BUILD := gcc make pkg-config libsqlite3-dev libjansson-dev libzmq3-dev libyaml-dev libicu-dev \
 	libxxhash-dev libsodium-dev libsystemd-dev
-DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 fuse3 libfuse3-dev mandoc systemd-container
+DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps
 DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck valgrind
 
 PACKAGES := sqlite3 jansson libzmq yaml-0.1 icu-uc icu-i18n libxxhash libsodium libsystemd
 CLIENT_PACKAGES := jansson libzmq
 
-BUILD ?= build/plain
-FLAVOUR_CFLAGS ?=
-FLAVOUR_LDFLAGS ?=
+# One flavour of build: where it goes and what it adds.
+FLAVOUR ?= plain
+BUILD := build/$(FLAVOUR)
+FLAVOUR_CFLAGS :=
+FLAVOUR_LDFLAGS :=
+ifeq ($(FLAVOUR),test)
+FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS
+endif
+ifeq ($(FLAVOUR),asan)
+FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS -fsanitize=address,undefined -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer -O1
+FLAVOUR_LDFLAGS := -fsanitize=address,undefined
+endif
+ifeq ($(FLAVOUR),tsan)
+FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS -fsanitize=thread -O1
+FLAVOUR_LDFLAGS := -fsanitize=thread
+endif
+ifeq ($(FLAVOUR),fuzz)
+CC := $(CLANG)
+FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS -fsanitize=fuzzer-no-link,address,undefined \
+	-fno-sanitize-recover=all -O1
+FLAVOUR_LDFLAGS := -fsanitize=address,undefined
+endif
 
-WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes -Wmissing-prototypes \
-	-Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wformat=2 -Wvla \
-	-Wno-format-nonliteral -Wno-gnu-statement-expression -Werror
-CPPFLAGS += -I. -D_GNU_SOURCE -DMEMSYNC_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes \
+	-Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef \
+	-Wformat=2 -Wvla -Wno-format-nonliteral -Wno-gnu-statement-expression -Werror
+PACKAGE_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+CPPFLAGS += -I. -D_GNU_SOURCE -DMEMSYNC_VERSION='"$(VERSION)"' $(PACKAGE_CFLAGS)
 CFLAGS ?= -O2 -g
-ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARNINGS) -fPIC -pthread -fno-strict-aliasing -fstack-protector-strong \
-	$(FLAVOUR_CFLAGS)
-LDLIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
-CLIENT_LDLIBS = $(shell pkg-config --libs $(CLIENT_PACKAGES) 2>/dev/null)
+ALL_CFLAGS = -std=gnu17 $(CFLAGS) $(WARNINGS) -fPIC -pthread -fno-strict-aliasing \
+	-fstack-protector-strong $(FLAVOUR_CFLAGS)
+LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
+CLIENT_LDLIBS := $(shell pkg-config --libs $(CLIENT_PACKAGES) 2>/dev/null)
 ALL_LDFLAGS = -pthread -Wl,-z,relro -Wl,-z,now $(LDFLAGS) $(FLAVOUR_LDFLAGS)
 
+CLIENT := $(wildcard ipc/client*.c)
 CORE := $(wildcard core/*.c)
-BACKENDS := $(wildcard backends/*.c)
-CLIENT := ipc/client.c
 IPC := $(filter-out $(CLIENT),$(wildcard ipc/*.c))
 AGENT := $(filter-out agent/main.c,$(wildcard agent/*.c))
+BACKENDS := $(wildcard backends/*.c)
 CLI := $(wildcard ipc/cli/*.c)
 SUPPORT := $(wildcard tests/support/*.c)
 UNIT := $(wildcard tests/unit/test_*.c)
@@ -54,45 +81,201 @@ FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
-.PHONY: all
-all: $(BUILD)/memsyncd $(BUILD)/memsync $(BUILD)/libmemsync.a $(BUILD)/libmemsync.so ## build the agent, the command line and the client library
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
-$(BUILD)/%.o: %.c | deps-check
+.DEFAULT_GOAL := all
+.PHONY: all
+all: $(BUILD)/memsyncd $(BUILD)/memsync $(BUILD)/libmemsync.a $(BUILD)/libmemsync.so ## build agent, command line and client library
+
+$(BUILD)/%.o: %.c | packages
+	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/libmemsyncd.a: $(call obj,$(CORE) $(BACKENDS) $(IPC) $(AGENT))
+	$(call say,AR,$@)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 $(BUILD)/libmemsync.a: $(call obj,$(CLIENT))
+	$(call say,AR,$@)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 $(BUILD)/libmemsync.so: $(call obj,$(CLIENT))
-	$(CC) -shared -Wl,-soname,libmemsync.so.1 $(ALL_LDFLAGS) $^ $(CLIENT_LDLIBS) -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,libmemsync.so.1 $(ALL_LDFLAGS) $^ $(CLIENT_LDLIBS) -o $@
 
 $(BUILD)/memsyncd: $(call obj,agent/main.c) $(BUILD)/libmemsyncd.a
-	$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(BUILD)/memsync: $(call obj,$(CLI)) $(BUILD)/libmemsync.a
-	$(CC) $(ALL_LDFLAGS) $^ $(CLIENT_LDLIBS) -lm -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(CLIENT_LDLIBS) -lm -o $@
 
 # ---- tests ----
-# Unit tests are one program per module; they and the integration tests run on a build with pause points.
+# One program per module. They and the programs that integration tests start are built with pause points.
 
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(call obj,$(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
-	$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -lcriterion -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -lcriterion -o $@
 
-UNIT_PROGRAMS = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
-.PHONY: unit-programs
-unit-programs: $(UNIT_PROGRAMS)
+$(BUILD)/tests/race/run: $(call obj,$(RACE) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
--include $(shell find build -name '*.d' 2>/dev/null)
+UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
+RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
+FUZZ_PROGRAMS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ))
 
-.PHONY: deps-check
-deps-check:
-	@pkg-config --exists $(PACKAGES) || { echo "memsyncd: libraries are missing; run 'make deps' first" >&2; exit 1; }
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
+
+.PHONY: test-programs fuzz-programs
+test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM)
+fuzz-programs: $(FUZZ_PROGRAMS)
+
+.PRECIOUS: $(BUILD)/%.o
+
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+SUBMAKE = $(MAKE) --no-print-directory -j$(JOBS)
+
+.PHONY: check
+check: deps ## build everything and run all tests
+	$(Q)$(SUBMAKE) all
+	$(Q)$(SUBMAKE) FLAVOUR=test test-programs
+	$(Q)$(PYTHON) tests/run.py --build build/test $(TESTS)
+
+.PHONY: asan
+asan: deps ## the tests under address and undefined-behaviour sanitizers
+	$(Q)$(SUBMAKE) FLAVOUR=asan test-programs
+	$(Q)$(PYTHON) tests/run.py --build build/asan $(TESTS)
+
+.PHONY: tsan
+tsan: deps ## races and server under the thread sanitizer
+	$(Q)$(SUBMAKE) FLAVOUR=tsan build/tsan/tests/race/run build/tsan/memsyncd build/tsan/memsync
+	$(Q)$(PYTHON) tests/run.py --build build/tsan --tsan $(TESTS)
+
+.PHONY: valgrind
+valgrind: deps-lint ## the races under valgrind's memcheck
+	$(Q)$(SUBMAKE) FLAVOUR=test test-programs
+	$(Q)valgrind --quiet --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite,indirect \
+		build/test/tests/race/run
+
+.PHONY: fuzz-smoke
+fuzz-smoke: deps-lint ## every fuzzer over its corpus and a short deterministic run
+	$(Q)$(SUBMAKE) FLAVOUR=fuzz fuzz-programs
+	$(Q)$(PYTHON) tests/fuzz/smoke.py build/fuzz/tests/fuzz
+
+.PHONY: demo
+demo: deps ## index a sample volume, search it, watch a change arrive
+	$(Q)$(SUBMAKE) all
+	$(Q)$(PYTHON) tests/demo/demo.py --build $(BUILD)
+
+# ---- lint ----
+
+C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find agent backends core ipc tests -name '*.[ch]')
+TIDY_FILES = $(CORE) $(BACKENDS) $(IPC) $(CLIENT) $(CLI) $(AGENT) agent/main.c
+
+.PHONY: check-format
+check-format: ## is every C file laid out as .clang-format says?
+	$(Q)clang-format --dry-run -Werror $(C_FILES)
+
+.PHONY: check-includes
+check-includes: ## do includes point down only?
+	$(Q)$(PYTHON) tests/lint/check_includes.py
+	$(Q)$(PYTHON) tests/lint/check_hygiene.py
+
+.PHONY: lint
+lint: deps-lint check-format check-includes ## format, include direction, clang, clang-tidy, cppcheck, man pages
+	$(Q)$(SUBMAKE) FLAVOUR=clang CC=$(CLANG) all
+	$(Q)printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -I{} clang-tidy --quiet --warnings-as-errors='*' {} \
+		-- -std=gnu17 $(CPPFLAGS) 2>build/clang-tidy.log || { tail -n 40 build/clang-tidy.log >&2; exit 1; }
+	$(Q)cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
+		--suppress=missingIncludeSystem --suppressions-list=tests/lint/cppcheck.txt --error-exitcode=1 -j $(JOBS) -I. \
+		-D_GNU_SOURCE -DMEMSYNC_VERSION='""' agent backends core ipc
+	$(Q)mandoc -Tlint -Wwarning docs/man/*.[158]
+	$(Q)shellcheck -s bash ipc/cli/*.bash .ci/run
+	@echo "lint: clean"
+
+# ---- dependencies ----
+
+.PHONY: packages
+packages:
+	@pkg-config --exists $(PACKAGES) || { \
+		echo "memsyncd: libraries are missing; run 'make deps' first" >&2; exit 1; }
+
+missing = $(shell dpkg-query -W -f '$${db:Status-Abbrev} $${Package}\n' $(1) 2>/dev/null | sed -n 's/^ii *//p' | \
+	sort > /tmp/.memsyncd-have.$$$$; printf '%s\n' $(1) | sort | comm -23 - /tmp/.memsyncd-have.$$$$; \
+	rm -f /tmp/.memsyncd-have.$$$$)
+
+define install_packages
+	$(Q)missing='$(strip $(call missing,$(1)))'; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then \
+		echo "memsyncd: install what this system calls: $$missing" >&2; exit 1; fi; \
+	if [ "$$(id -u)" = 0 ]; then sudo=; elif command -v sudo >/dev/null; then sudo=sudo; else \
+		echo "memsyncd: run as root: apt-get install $$missing" >&2; exit 1; fi; \
+	echo "  APT   $$missing"; \
+	$$sudo apt-get update -qq && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null
+endef
+
+.PHONY: deps
+deps: ## install what building and testing needs (Debian)
+	$(call install_packages,$(DEBIAN_BUILD) $(DEBIAN_TEST))
+
+.PHONY: deps-lint
+deps-lint: deps ## install what lint and fuzzing need as well
+	$(call install_packages,$(DEBIAN_LINT))
+
+# ---- install ----
+
+define install_unit
+	sed 's|/usr/sbin/memsyncd|$(SBINDIR)/memsyncd|g' $(1) > $(DESTDIR)$(UNITDIR)/$(notdir $(1))
+	chmod 644 $(DESTDIR)$(UNITDIR)/$(notdir $(1))
+
+endef
+
+.PHONY: install
+install: all ## install below DESTDIR/PREFIX
+	install -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(UNITDIR) \
+		$(SYSUSERSDIR) $(TMPFILESDIR) $(COMPLETIONDIR) $(DOCDIR) $(SYSCONFDIR)/memsyncd \
+		$(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man8)
+	install -m 755 $(BUILD)/memsyncd $(DESTDIR)$(SBINDIR)/memsyncd
+	install -m 755 $(BUILD)/memsync $(DESTDIR)$(BINDIR)/memsync
+	install -m 644 ipc/memsync.h $(DESTDIR)$(INCLUDEDIR)/memsync.h
+	install -m 644 $(BUILD)/libmemsync.a $(DESTDIR)$(LIBDIR)/libmemsync.a
+	install -m 755 $(BUILD)/libmemsync.so $(DESTDIR)$(LIBDIR)/libmemsync.so.$(VERSION)
+	ln -sf libmemsync.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libmemsync.so.1
+	ln -sf libmemsync.so.1 $(DESTDIR)$(LIBDIR)/libmemsync.so
+	sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g' \
+		-e 's|@VERSION@|$(VERSION)|g' ipc/libmemsync.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libmemsync.pc
+	$(foreach unit,systemd/memsyncd.service systemd/memsyncd@.service,$(call install_unit,$(unit)))
+	install -m 644 systemd/memsyncd.sysusers $(DESTDIR)$(SYSUSERSDIR)/memsyncd.conf
+	install -m 644 systemd/memsyncd.tmpfiles $(DESTDIR)$(TMPFILESDIR)/memsyncd.conf
+	test -e $(DESTDIR)$(SYSCONFDIR)/memsyncd/memsyncd.yaml || \
+		install -m 644 systemd/memsyncd.yaml $(DESTDIR)$(SYSCONFDIR)/memsyncd/memsyncd.yaml
+	install -m 644 ipc/cli/memsync.bash $(DESTDIR)$(COMPLETIONDIR)/memsync
+	install -m 644 ipc/cli/memsyncd.bash $(DESTDIR)$(COMPLETIONDIR)/memsyncd
+	install -m 644 docs/man/memsync.1 $(DESTDIR)$(MANDIR)/man1/
+	install -m 644 docs/man/memsyncd.yaml.5 $(DESTDIR)$(MANDIR)/man5/
+	install -m 644 docs/man/memsyncd.8 $(DESTDIR)$(MANDIR)/man8/
+	install -m 644 README.md CHANGELOG.md LICENSE $(wildcard docs/*.md) $(DESTDIR)$(DOCDIR)/
+
+.PHONY: uninstall
+uninstall: ## remove what install made, but for configuration
+	rm -f $(DESTDIR)$(SBINDIR)/memsyncd $(DESTDIR)$(BINDIR)/memsync $(DESTDIR)$(INCLUDEDIR)/memsync.h \
+		$(DESTDIR)$(LIBDIR)/libmemsync.a $(DESTDIR)$(LIBDIR)/libmemsync.so* \
+		$(DESTDIR)$(LIBDIR)/pkgconfig/libmemsync.pc $(DESTDIR)$(UNITDIR)/memsyncd.service \
+		$(DESTDIR)$(UNITDIR)/memsyncd@.service $(DESTDIR)$(SYSUSERSDIR)/memsyncd.conf \
+		$(DESTDIR)$(TMPFILESDIR)/memsyncd.conf $(DESTDIR)$(COMPLETIONDIR)/memsync \
+		$(DESTDIR)$(COMPLETIONDIR)/memsyncd $(DESTDIR)$(MANDIR)/man1/memsync.1 \
+		$(DESTDIR)$(MANDIR)/man5/memsyncd.yaml.5 $(DESTDIR)$(MANDIR)/man8/memsyncd.8
+	rm -rf $(DESTDIR)$(DOCDIR)
 
 .PHONY: clean
 clean: ## remove everything that was built
@@ -100,4 +283,8 @@ clean: ## remove everything that was built
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | sort | \
+		awk -F'\t' '{printf "  %-14s %s\n", $$1, $$2}'
+	@echo "  FLAVOUR=plain|test|asan|tsan|fuzz, CC=..., PREFIX=..., DESTDIR=..., TESTS='PATTERN ...', V=1"
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -2,8 +2,9 @@
  *
  * Reading gives the peers' document of the fact (docs/volume-format.md, "Facts"): the front
  * matter's keys in their order, then title, content, scope, and defaults for what is missing.
- * Unknown keys stay. Pure: no I/O. Documents are immutable once built and may be shared between
- * threads.
+ * Unknown keys stay; those that are no text are together in the member "$pairs". A user_id that is
+ * missing counts as null. Pure: no I/O. Documents are immutable once built and may be shared
+ * between threads.
  */
 #ifndef MEMSYNC_CORE_FACT_H
 #define MEMSYNC_CORE_FACT_H

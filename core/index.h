@@ -26,21 +26,29 @@ struct index_reader; /* opaque; one thread at a time */
 
 struct index_options {
     const char *directory;  /* made (0700) when missing; its parent must exist */
-    const char *identity;   /* of the volume: an index of another volume is set aside, not used */
     uint64_t mmap_bytes;    /* 0: default (256 MiB) */
     uint64_t wal_bytes_max; /* a larger log is checkpointed and reported; 0: default (64 MiB) */
 };
 
 /* Opens or creates the index and takes the directory's lock. STATUS_BUSY: another agent holds it
  * (message with its pid). STATUS_DENIED, STATUS_STORAGE_FULL, ... with a message that names the
- * directory. A damaged file, one of another schema or analyzer version or of another volume is
- * renamed aside (only memsyncd.sqlite3 and its -wal and -shm, never anything else in the directory)
- * and a new one made: `ret_rebuilt` says so, and index_damage_text() why. After an unclean end the
- * file is checked (quick_check and FTS5 integrity-check). */
+ * directory. A damaged file, one of another schema or analyzer version is renamed aside (only
+ * memsyncd.sqlite3 and its -wal and -shm, never anything else in the directory) and a new one made:
+ * `ret_rebuilt` says so, and index_damage_text() why. After an unclean end the file is checked
+ * (quick_check and FTS5 integrity-check). */
 MUST_CHECK enum status index_open(const struct index_options *options, struct index **ret,
                                   bool *ret_rebuilt, struct error *error);
 /* Checkpoints, marks a clean end, closes. No reader may be open. */
 void index_close(struct index **index);
+
+/* Which volume the index was built from, as index_set_identity() was told; "" for a new index. The
+ * index itself draws no conclusion from it. */
+#define INDEX_IDENTITY_SIZE 96
+void index_identity(struct index *index, char *ret, size_t size);
+
+/* Only whose turn it is to install may call it. */
+MUST_CHECK enum status index_set_identity(struct index *index, const char *identity,
+                                          struct error *error);
 
 const char *index_path(const struct index *index);
 

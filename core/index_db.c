@@ -255,8 +255,8 @@ static int create_schema(const struct index *index)
 {
     sqlite3 *db = index->writer.db;
     char *meta = sqlite3_mprintf("INSERT INTO meta VALUES ('schema', '%d'), ('analyzer', %Q), "
-                                 "('identity', %Q);",
-                                 INDEX_SCHEMA_VERSION, analyzer_version(), index->identity);
+                                 "('identity', '');",
+                                 INDEX_SCHEMA_VERSION, analyzer_version());
     int result = meta ? sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) : SQLITE_NOMEM;
 
     if (result == SQLITE_OK)
@@ -314,7 +314,6 @@ static enum status match_versions(struct index *index, struct error *error)
     } rows[] = {
         {"schema", schema, "the index has another schema version"},
         {"analyzer", analyzer_version(), "the index was made by another version of the analyzer"},
-        {"identity", index->identity, "the index belongs to another volume"},
     };
 
     (void) snprintf(schema, sizeof schema, "%d", INDEX_SCHEMA_VERSION);
@@ -427,7 +426,6 @@ static void index_free(struct index *index)
     free(index->path);
     free(index->log_path);
     free(index->shared_path);
-    free(index->identity);
     free(index);
 }
 
@@ -449,17 +447,17 @@ static struct index *index_allocate(const struct index_options *options)
     index->mmap_bytes = options->mmap_bytes ? options->mmap_bytes : MMAP_BYTES_DEFAULT;
     index->wal_bytes_max = options->wal_bytes_max ? options->wal_bytes_max : WAL_BYTES_DEFAULT;
     index->directory = strdup(options->directory);
-    index->identity = strdup(options->identity ? options->identity : "");
     index->path = join_path(options->directory, INDEX_FILE_NAME);
     index->log_path = join_path(options->directory, INDEX_FILE_NAME "-wal");
     index->shared_path = join_path(options->directory, INDEX_FILE_NAME "-shm");
-    if (!index->directory || !index->identity || !index->path || !index->log_path ||
-        !index->shared_path) {
+    if (!index->directory || !index->path || !index->log_path || !index->shared_path) {
         index_free(index);
         return NULL;
     }
     return index;
 }
+
+static enum status read_identity(struct index *index, struct error *error);
 
 enum status index_open(const struct index_options *options, struct index **ret, bool *ret_rebuilt,
                        struct error *error)
@@ -471,6 +469,8 @@ enum status index_open(const struct index_options *options, struct index **ret, 
     enum status status = index_files_lock(index, error);
     if (status == STATUS_OK)
         status = open_or_start_anew(index, ret_rebuilt, error);
+    if (status == STATUS_OK)
+        status = read_identity(index, error);
     if (status != STATUS_OK) {
         index_free(index);
         return status;
@@ -585,4 +585,56 @@ bool index_maintain(struct index *index, unsigned budget_ms)
     if (!index_is_damaged(index))
         bound_log(index);
     return more;
+}
+
+/* ---- whose index it is ---- */
+
+void index_identity(struct index *index, char *ret, size_t size)
+{
+    pthread_mutex_lock(&index->lock);
+    (void) snprintf(ret, size, "%s", index->identity);
+    pthread_mutex_unlock(&index->lock);
+}
+
+/* Runs a statement on `meta` with one text parameter; a row's text goes to `ret`. */
+static int meta_step(sqlite3 *db, const char *sql, const char *parameter, char *ret, size_t size)
+{
+    sqlite3_stmt *statement = NULL;
+    int result = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+
+    if (result == SQLITE_OK && parameter)
+        result = sqlite3_bind_text(statement, 1, parameter, -1, SQLITE_STATIC);
+    if (result == SQLITE_OK)
+        result = sqlite3_step(statement);
+    if (result == SQLITE_ROW && ret)
+        (void) snprintf(ret, size, "%s", (const char *) sqlite3_column_text(statement, 0));
+    (void) sqlite3_finalize(statement);
+    return result == SQLITE_ROW || result == SQLITE_DONE ? SQLITE_OK : result;
+}
+
+static enum status read_identity(struct index *index, struct error *error)
+{
+    char identity[sizeof index->identity] = "";
+    int result = meta_step(index->writer.db, "SELECT value FROM meta WHERE key = 'identity'", NULL,
+                           identity, sizeof identity);
+
+    if (result != SQLITE_OK)
+        return index_sqlite_error(index, index->writer.db, result, "read the index's identity",
+                                  error);
+    pthread_mutex_lock(&index->lock);
+    memcpy(index->identity, identity, sizeof identity);
+    pthread_mutex_unlock(&index->lock);
+    return STATUS_OK;
+}
+
+enum status index_set_identity(struct index *index, const char *identity, struct error *error)
+{
+    int result = meta_step(index->writer.db,
+                           "INSERT OR REPLACE INTO meta (key, value) VALUES ('identity', ?1)",
+                           identity, NULL, 0);
+
+    if (result != SQLITE_OK)
+        return index_sqlite_error(index, index->writer.db, result, "write the index's identity",
+                                  error);
+    return read_identity(index, error);
 }

@@ -677,10 +677,3 @@ enum status index_remove_scope(struct index *index, const struct scope *scope,
         *ret = lost ? INSTALL_LOST : INSTALL_DONE;
     return status;
 }
-
-void seen_entry_clear(struct seen_entry *entry)
-{
-    free(entry->path);
-    free(entry->problem);
-    memset(entry, 0, sizeof *entry);
-}

@@ -7,19 +7,8 @@
 #ifndef MEMSYNC_CORE_INDEX_INSTALL_H
 #define MEMSYNC_CORE_INDEX_INSTALL_H
 
-#include "core/fact.h"
 #include "core/index.h"
-
-/* What was seen of a directory or file below a scope's facts directory. */
-struct seen_entry {
-    char *path; /* relative to the facts directory; "" is that directory itself */
-    bool is_dir;
-    struct file_stamp stamp;
-    bool clean;            /* the stamp may be trusted (racily-clean rule, core/refresh_plan.h) */
-    uint64_t digest;       /* files: of the bytes read */
-    enum fact_fault fault; /* files: why there is no row */
-    char *problem;         /* files with a fault: one line for people; else NULL */
-};
+#include "core/seen_entry.h"
 
 struct index_row {
     const char *path; /* relative to the facts directory */
@@ -86,7 +75,5 @@ MUST_CHECK enum status index_forget(struct index *index, const struct scope *sco
 MUST_CHECK enum status index_remove_scope(struct index *index, const struct scope *scope,
                                           uint64_t expected_generation, enum install_outcome *ret,
                                           struct error *error);
-
-void seen_entry_clear(struct seen_entry *entry);
 
 #endif

@@ -76,7 +76,6 @@ struct index {
     char *path;
     char *log_path;
     char *shared_path;
-    char *identity;
     uint64_t mmap_bytes;
     uint64_t wal_bytes_max;
     int lock_fd;
@@ -91,6 +90,7 @@ struct index {
     struct file_identity database;
     struct file_identity log;
     char damage_text[ERROR_MESSAGE_MAX];
+    char identity[INDEX_IDENTITY_SIZE];
 };
 
 struct index_reader {

@@ -265,14 +265,6 @@ enum status index_read_seen(struct index_reader *reader, int64_t scope_id, struc
     return STATUS_OK;
 }
 
-void seen_list_destroy(struct seen_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        seen_entry_clear(&list->entries[i]);
-    free(list->entries);
-    memset(list, 0, sizeof *list);
-}
-
 /* ---- totals ---- */
 
 static uint64_t size_of(const char *path)

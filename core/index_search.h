@@ -33,14 +33,8 @@ MUST_CHECK enum status index_read_scope(struct index_reader *reader, const struc
                                         struct index_scope *ret, struct error *error);
 
 /* All seen entries of a scope, sorted by path; free with seen_list_destroy(). */
-struct seen_list {
-    struct seen_entry *entries;
-    size_t count;
-};
 MUST_CHECK enum status index_read_seen(struct index_reader *reader, int64_t scope_id,
                                        struct seen_list *ret, struct error *error);
-void seen_list_destroy(struct seen_list *list);
-#define AUTO_SEEN CLEANUP(seen_list_destroy)
 
 struct index_filter {
     const char *category; /* NULL: any; "" matches an empty one */

@@ -4,7 +4,9 @@
  * journal that cannot be trusted in every part is STATUS_CORRUPT and must be left alone: an
  * operation id that is no plain name (`..`!), an unknown state, an agent that is no agent name, ids
  * outside their grammar, old paths that are not the fact's own place below agents/<agent>/facts, a
- * missing list or revision.
+ * missing list or revision. Of a committed journal only operation id and state must be
+ * sound, since it is just cleaned up: with anything odd in the rest it comes without agent, facts
+ * and revisions.
  */
 #ifndef MEMSYNC_CORE_JOURNAL_H
 #define MEMSYNC_CORE_JOURNAL_H
@@ -32,10 +34,13 @@ struct journal {
     int64_t next_revision;
     char **fact_ids; /* every fact that the commit writes or deletes */
     size_t fact_count;
-    struct journal_old_entry *old_entries; /* the facts that existed before, each with a backup */
+    struct journal_old_entry *old_entries; /* the facts that existed before, each with a backup;
+                                              sorted by id */
     size_t old_count;
 };
 
+/* STATUS_CORRUPT with the reason in the error's message; its path is left alone. The caller owns
+ * `ret`. */
 MUST_CHECK enum status journal_parse(const char *bytes, size_t size, struct journal **ret,
                                      struct error *error);
 void journal_destroy(struct journal **journal);
@@ -46,7 +51,7 @@ static inline void cleanup_journal(struct journal **journal)
 }
 #define AUTO_JOURNAL CLEANUP(cleanup_journal)
 
-/* True when `id` is among the old entries (then a backup must exist); linear or by hash. */
+/* The old entry of a fact (then a backup must exist), or NULL. Borrowed; by binary search. */
 const struct journal_old_entry *journal_find_old(const struct journal *journal,
                                                  const char *fact_id);
 

@@ -6,11 +6,15 @@
  * comments, trailing commas and anything after the value. jansson takes none of the first four, so
  * they are carried through its trees in disguise and json_text_write() puts them back:
  *
- *   NaN, infinities      an object {"$float": "nan" | "inf" | "-inf"} (that is how they stay on our
- * wire) a big integer        a string that begins with U+FDD0, its digits after it; written as a
- * number a lone surrogate     U+FDD1 and four hexadecimal digits inside a string; written as \uXXXX
+ *   NaN, infinities      an object {"$float": "nan" | "inf" | "-inf"}; it stays so on our wire, and
+ *                        only json_text_write_pretty() writes the peers' NaN, Infinity, -Infinity
+ *   a big integer        a string that begins with U+FDD0, its digits after it; written as a number
+ *   a lone surrogate     U+FDD1 and four hexadecimal digits inside a string; written as \uXXXX
  *   NUL inside a key     the same with 0000 (NUL inside a value is an ordinary character here)
  *   U+FDD0, U+FDD1       the same with fdd0, fdd1
+ *
+ * A real is written with the fewest digits that read back as the same number, in Python's spelling
+ * (0.8, 1e-09, 1000.0). The process must keep LC_NUMERIC at "C", as it starts.
  *
  * Other values that JSON lacks (YAML has them) are told on our wire as {"$date": "2026-02-10"},
  * {"$datetime": "2026-02-10T09:30:00+00:00"}, {"$binary": base64}, {"$set": [...]} and
@@ -25,8 +29,8 @@
 #define JSON_TEXT_DEPTH_MAX 500 /* the peers' own recursion ends near 1,000 */
 
 /* Parses one JSON value of any type. STATUS_CORRUPT tells line, column and reason in `error`'s
- * message; its path is left alone. The caller owns `ret`. Bounded by `depth_max` levels of nesting.
- */
+ * message; its path is left alone. The caller owns `ret`. Bounded by `depth_max` levels of nesting,
+ * JSON_TEXT_DEPTH_MAX at most. Integers beyond 4300 digits are refused, as the peers do. */
 MUST_CHECK enum status json_text_read(const char *bytes, size_t size, unsigned depth_max,
                                       json_t **ret, struct error *error);
 

@@ -70,6 +70,18 @@ static void emit(enum log_level level, const char *line)
     pthread_mutex_unlock(&output_lock);
 }
 
+/* Drops a last character that the buffer's end has cut in two. */
+static void trim_cut_character(char *text)
+{
+    size_t end = strlen(text);
+    size_t start = end;
+
+    while (start > 0 && end - start < 4 && ((unsigned char) text[start - 1] & 0xc0) == 0x80)
+        start--;
+    if (start > 0 && !text_is_utf8(text + start - 1, end - start + 1))
+        text[start - 1] = '\0';
+}
+
 void log_line(enum log_level level, const char *event, const char *format, ...)
 {
     AUTO_TEXT struct text line = {0};
@@ -83,7 +95,8 @@ void log_line(enum log_level level, const char *event, const char *format, ...)
     va_end(arguments);
     if (length < 0)
         members[0] = '\0';
-    members[text_cut(members, strlen(members), sizeof members - 1)] = '\0';
+    if (length >= (int) sizeof members)
+        trim_cut_character(members);
 
     text_append_format(&line, "level=%s event=%s%s%s", level_names[level], event,
                        members[0] ? " " : "", members);
@@ -105,21 +118,17 @@ static bool is_plain(const char *value)
 static size_t quote_character(const char *value, size_t size, char *ret, size_t ret_size)
 {
     size_t length = 1;
-    unsigned char byte = (unsigned char) value[0];
+    uint32_t character = text_decode(value, size, &length);
+    bool malformed = character == 0xfffd && length == 1;
 
-    if (byte == '"' || byte == '\\') {
-        (void) snprintf(ret, ret_size, "\\%c", byte);
-    } else if (byte == '\n') {
+    if (character == '"' || character == '\\')
+        (void) snprintf(ret, ret_size, "\\%c", value[0]);
+    else if (character == '\n')
         (void) snprintf(ret, ret_size, "\\n");
-    } else if (byte < 0x20 || byte == 0x7f) {
-        (void) snprintf(ret, ret_size, "\\x%02x", byte);
-    } else if (byte < 0x80) {
-        (void) snprintf(ret, ret_size, "%c", byte);
-    } else if (text_decode(value, size, &length) == 0xfffd && length == 1) {
-        (void) snprintf(ret, ret_size, "\\x%02x", byte);
-    } else {
+    else if (malformed || character < 0x20 || character == 0x7f)
+        (void) snprintf(ret, ret_size, "\\x%02x", (unsigned char) value[0]);
+    else
         (void) snprintf(ret, ret_size, "%.*s", (int) length, value);
-    }
     return length;
 }
 

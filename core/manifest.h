@@ -11,7 +11,7 @@
 #define MANIFEST_BYTES_MAX (16u << 20)
 
 enum manifest_layout {
-    MANIFEST_LAYOUT_2, /* version "2.0" */
+    MANIFEST_LAYOUT_2, /* version "2.0", and no `facts` list or mapping inside */
     MANIFEST_LAYOUT_1, /* an earlier one (facts inside, as list or mapping, or only an old version):
                           the peers migrate it when they read it, we show it and leave it alone */
     MANIFEST_LAYOUT_NEWER, /* a major version above 2: read, never rewritten */
@@ -24,9 +24,9 @@ struct manifest {
 };
 
 /* Parses a manifest. STATUS_CORRUPT for what is no JSON object and for a revision that is no number
- * within int64 by the peers' rule: int(value or 0), so true is 1, "7" and " 8 " and "1_0" are
- * numbers, null, "",
- * [] and {} are 0, 3.9 is 3, while text, [1], NaN and infinities are refused. */
+ * within int64 by the peers' rule, int(value or 0): true is 1, "7" and " 8 " and "1_0" are numbers,
+ * null, "", [] and {} are 0, 3.9 is 3, while other text, [1], NaN and infinities are refused.
+ * STATUS_TOO_LARGE beyond MANIFEST_BYTES_MAX. The error's path is left alone. */
 MUST_CHECK enum status manifest_parse(const char *bytes, size_t size, struct manifest *ret,
                                       struct error *error);
 
@@ -36,11 +36,12 @@ MUST_CHECK enum status manifest_scan_revision(const char *bytes, size_t size, in
                                               struct error *error);
 
 /* The document of a user that has no manifest: version "1.0", revision 0, empty known summaries,
- * lastUpdated = `wall_ns`. */
+ * lastUpdated = `wall_ns`. Its layout is MANIFEST_LAYOUT_2: there is nothing to migrate. */
 MUST_CHECK enum status manifest_create_empty(uint64_t wall_ns, struct manifest *ret);
 
-/* The peers' document without facts: all keys of the manifest in their order (a layout-1 `facts`
- * member left out), the revision as it stands there or 0. New reference; NULL without memory. */
+/* The peers' document without facts: all keys of the manifest in their order (a `facts` member
+ * left out), the revision as it stands there, or 0 as the last key. New reference; NULL without
+ * memory. */
 json_t *manifest_document(const struct manifest *manifest);
 
 void manifest_destroy(struct manifest *manifest);

@@ -75,7 +75,7 @@ static void copy_cut(char *target, size_t size, const char *source)
 {
     size_t length = text_cut(source, strlen(source), size - 1);
 
-    memcpy(target, source, length);
+    memmove(target, source, length); /* an error may be passed on with its own path */
     target[length] = '\0';
 }
 

@@ -15,6 +15,8 @@
 #include "core/status.h"
 
 #include <dirent.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -44,7 +46,9 @@ const struct volume_calls *volume_real_calls(void);
 enum volume_kind {
     VOLUME_LOCAL,   /* ext4, xfs, btrfs, tmpfs, overlay, ...: the kernel sees every change */
     VOLUME_CLUSTER, /* NFS, CephFS and the like: cached, locks reach every node */
-    VOLUME_UNKNOWN, /* FUSE, SMB, anything not known: cached, locks may not reach other nodes */
+    VOLUME_UNKNOWN, /* FUSE, SMB, anything not known, or one of the above mounted with locks that
+                       stay on the node (nolock, local_lock=...): cached, locks may not reach others
+                     */
 };
 
 struct volume_options {
@@ -84,9 +88,17 @@ bool volume_directory_times_work(const struct volume *volume);
 #define VOLUME_ID_SIZE 64
 void volume_identity(const struct volume *volume, char ret[VOLUME_ID_SIZE]);
 
-/* Opens the root anew by its path (a held handle survives an unmount) and compares identities.
- * `ret_same` is false when another volume, or the empty mount point of ours, lies there; the old
- * root stays in use then. Cheap enough for once a second; any thread. */
+/* True when `identity` is the volume's marker, or its file-system id and root inode: a volume that
+ * got its marker later is still the one that was known by its place. */
+bool volume_is_known_as(const struct volume *volume, const char *identity);
+
+/* Gives the volume a marker, where it is writable and has none. Before other threads use it. */
+MUST_CHECK enum status volume_write_marker(struct volume *volume, struct error *error);
+
+/* Opens the root anew by its path (a held handle survives an unmount) and compares identities:
+ * markers where both have one, else the places. `ret_same` is false when another volume, or the
+ * empty mount point of ours, lies there; the old root stays in use then. The same volume on another
+ * mount is used from here on. Cheap enough for once a second; any thread. */
 MUST_CHECK enum status volume_check_identity(struct volume *volume, bool *ret_same,
                                              struct error *error);
 
@@ -107,7 +119,8 @@ MUST_CHECK enum status volume_stamp_at(const struct volume *volume, int dir_fd, 
 MUST_CHECK enum status volume_open_dir(const struct volume *volume, int dir_fd, const char *path,
                                        int *ret, struct error *error);
 
-/* Opens a file for reading beneath `dir_fd` (-1: the root). */
+/* Opens a file for reading beneath `dir_fd` (-1: the root), without waiting for the other side of a
+ * pipe. The caller closes it with close(). */
 MUST_CHECK enum status volume_open_file(const struct volume *volume, int dir_fd, const char *path,
                                         int *ret, struct error *error);
 
@@ -119,11 +132,12 @@ struct file_image {
 
 /* Reads an open file from its beginning to its end, whatever size it was told. STATUS_STALE when
  * its size or times changed meanwhile, when fewer bytes came than the file has, or on ESTALE;
- * STATUS_TOO_LARGE beyond `size_max`. */
+ * STATUS_TOO_LARGE beyond `size_max`; STATUS_DENIED for what is no regular file. Moves the
+ * descriptor's position: one thread at a time. */
 MUST_CHECK enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
                                       struct file_image *ret, struct error *error);
 
-/* Opens, reads, closes. `path` is also what the error names, after the optional `error_prefix`. */
+/* Opens beneath `dir_fd` (-1: the root), reads, closes. The error names `path`. */
 MUST_CHECK enum status volume_read_file(const struct volume *volume, int dir_fd, const char *path,
                                         size_t size_max, struct file_image *ret,
                                         struct error *error);
@@ -145,7 +159,8 @@ struct listing {
 };
 
 /* Reads an open directory from its beginning to its end. A listing that failed half-way is no
- * listing. */
+ * listing; STATUS_STALE when the directory or, before its type was known, an entry went away. Moves
+ * the descriptor's position: one thread at a time. */
 MUST_CHECK enum status volume_list_fd(const struct volume *volume, int dir_fd, struct listing *ret,
                                       struct error *error);
 /* Opens beneath `dir_fd` (-1: the root), lists, closes. */
@@ -158,9 +173,10 @@ void listing_destroy(struct listing *listing);
 /* ---- writing: recovery now, commits later ---- */
 
 /* Replaces `name` in an open directory by `bytes`, atomically and durably: a temporary file of a
- * unique name in the same directory, write, fsync, mode and group of the file replaced (or from the
- * directory), rename, fsync of the directory. On any error the old file is whole and the temporary
- * is gone. */
+ * unique name in the same directory, write, fsync, mode, group and (where permitted) owner of the
+ * file replaced or else of the directory, rename, fsync of the directory. On an error the old file
+ * is whole and the temporary is gone; only when the last step failed the new one is in its place,
+ * whole too, and may be lost with the node's power. */
 MUST_CHECK enum status volume_replace_file(const struct volume *volume, int dir_fd,
                                            const char *name, const char *bytes, size_t size,
                                            struct error *error);

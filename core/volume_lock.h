@@ -24,8 +24,10 @@ enum volume_lock_mode { VOLUME_LOCK_SHARED, VOLUME_LOCK_EXCLUSIVE };
 
 /* Takes the lock of a bucket (the scope's user), creating the empty lock file when `may_create`.
  * STATUS_BUSY: held by somebody until the deadline passed (deadline 0: one try). STATUS_NOT_FOUND:
- * no lock file and not allowed to create one. STATUS_UNSUPPORTED: the volume refuses locks (ENOLCK
- * and the like); the message names file and errno. STATUS_DENIED: the file cannot be opened. */
+ * no lock file and not allowed to create one, or no bucket. STATUS_UNSUPPORTED: the volume refuses
+ * locks (ENOLCK and the like); the message names the errno, the path the file. STATUS_DENIED: the
+ * file cannot be opened or created. Within the process one thread at a time holds a bucket's lock,
+ * in shared mode too. `volume` must outlive the lock. */
 MUST_CHECK enum status volume_lock_acquire(struct volume_lock_table *table,
                                            const struct volume *volume, const struct scope *scope,
                                            enum volume_lock_mode mode, bool may_create,

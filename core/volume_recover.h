@@ -24,6 +24,8 @@ struct volume_recovery_options {
                                  */
     uint64_t grace_ns;          /* how long a journal must stand unchanged where they do not */
     const char *manifest_name;
+    bool read_only; /* change nothing on the volume: a prepared journal of a dead writer is
+                       RECOVER_IMPOSSIBLE */
 };
 
 MUST_CHECK enum status volume_recovery_create(const struct volume_recovery_options *options,
@@ -35,8 +37,9 @@ enum recover_outcome {
     RECOVER_ROLLED_BACK, /* a dead writer's change was taken back */
     RECOVER_LIVE_WRITER, /* the lock is held: a commit is under way */
     RECOVER_WAITING,     /* locks may not reach its owner: the grace time has not passed yet */
-    RECOVER_IMPOSSIBLE, /* untrusted journal, lost backups, read-only volume, no right: `error` says
-                           which; nothing was changed */
+    RECOVER_IMPOSSIBLE,  /* untrusted journal, lost backups, read-only volume, no right, no locks:
+                            `error` says which; nothing was changed, unless a right was lost half
+                            way: then the journal still stands and the next try goes on */
 };
 
 /* Looks at the bucket's journal, which the caller knows from a listing to be there, and deals with

@@ -2,7 +2,9 @@
  *
  * Pure scheduling, no I/O: the caller says what time it is and how many volume operations it may
  * spend, and gets bucket names back. Buckets that were searched or found changed lately are due
- * often (interval_min), idle ones ever more rarely (doubling up to interval_max). Not thread-safe.
+ * often (interval_min), idle ones ever more rarely (doubling up to interval_max), new ones once at
+ * once and then as idle ones. When the budget does not reach, all intervals grow by the same
+ * factor. Not thread-safe.
  */
 #ifndef MEMSYNC_CORE_WATCH_POLL_H
 #define MEMSYNC_CORE_WATCH_POLL_H
@@ -33,7 +35,9 @@ void watch_poll_remove(struct watch_poll *poll, bool has_user, const char *bucke
 void watch_poll_touch(struct watch_poll *poll, bool has_user, const char *bucket, uint64_t now_ns);
 
 /* The next bucket that is due and within the budget, or false. `ret_bucket` points into the table
- * until the next call. The caller compares it and reports with watch_poll_done(). */
+ * until the next call. The caller compares it and reports with watch_poll_done(); until then it is
+ * not handed out again. A compare made for another reason may be reported as well, and saves one.
+ */
 bool watch_poll_next(struct watch_poll *poll, uint64_t now_ns, bool *ret_has_user,
                      const char **ret_bucket);
 void watch_poll_done(struct watch_poll *poll, bool has_user, const char *bucket, bool changed,

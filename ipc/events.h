@@ -1,9 +1,11 @@
 /* ipc/events.h - the PUB socket: what changed, for workers that keep caches.
  *
- * Topic scope/<user>/<agent>/ (parts percent-encoded, no user = an empty part), body one JSON
- * object. events_publish() may be called from any thread; one thread inside owns the socket. A
- * subscriber that does not read loses events (bounded queue); each body carries `n`, a counter per
- * scope topic, so that it can tell.
+ * Two frames: topic scope/<user>/<agent>/ (parts percent-encoded, no user = an empty part), and a
+ * body, one JSON object. events_publish() may be called from any thread; one thread inside owns the
+ * socket. A subscriber that does not read loses events (bounded queues); each body carries `n`, a
+ * counter per topic that grows by one, and `epoch`: equal epochs and a gap in n, or another epoch
+ * (the agent started anew, or it met more topics than it keeps counters for), mean that events may
+ * be missing.
  */
 #ifndef MEMSYNC_IPC_EVENTS_H
 #define MEMSYNC_IPC_EVENTS_H
@@ -23,8 +25,8 @@ MUST_CHECK enum status events_create(const struct events_options *options, struc
                                      struct error *error);
 void events_destroy(struct events **events);
 
-/* Publishes {"event": event, "user_id", "agent_name", "n", ...members}; `members` is JSON text of
- * the form
+/* Publishes {"event": event, "user_id", "agent_name", "epoch", "n", ...members}; `members` is JSON
+ * text of the form
  * "\"revision\":7,\"cause\":\"search\"" or "". Never blocks; drops (and counts) when its own queue
  * is full. */
 void events_publish(struct events *events, const struct scope *scope, const char *event,

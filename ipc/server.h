@@ -3,8 +3,13 @@
  * One thread (server_run's caller) owns the socket. A request that the handler can answer without
  * waiting is answered there; others go to request threads, which the server starts. Every accepted
  * frame gets exactly one reply: from the handler, or from the server at the request's deadline
- * (then the handler's late reply is dropped). Queues are per client and served in turn, so that one
- * client cannot delay others beyond its share.
+ * (then the handler's late reply is dropped). Queues are per client and served in turn, and with
+ * several request threads one client never runs on all of them, so that it cannot delay others
+ * beyond its share. Replies of one client may come in another order than its requests.
+ *
+ *     server_create(&options, &handler, &server, &error);   binds
+ *     server_run(server, &error);                            until server_stop() from elsewhere
+ *     server_destroy(&server);
  */
 #ifndef MEMSYNC_IPC_SERVER_H
 #define MEMSYNC_IPC_SERVER_H
@@ -27,7 +32,8 @@ struct server_call {
     const char *method;
     const json_t *params;
     struct server_peer peer;
-    uint64_t deadline_ns;
+    uint64_t deadline_ns; /* a little (at most 50 ms) before the server answers by itself, so that
+                             a handler that keeps it can still say more than "timeout" */
     bool may_block;  /* false: on the server's thread; answer STATUS_WOULD_BLOCK to be called again
                         on another */
     unsigned thread; /* 0: the server's own; 1..n: request threads, e.g. to pick a reader */
@@ -49,7 +55,9 @@ struct server_handler {
 struct server_options {
     const char *endpoint;      /* already claimed */
     unsigned threads;          /* request threads, 1..64 */
-    size_t message_bytes_max;  /* larger messages drop their connection */
+    size_t message_bytes_max;  /* larger messages are answered too_large up to twice this size;
+                                  beyond, they drop their connection. Also bounds the bytes that
+                                  wait:  4 times this a client, 16 times in total */
     unsigned queue_per_client; /* waiting requests a client; beyond: -32009 busy */
     unsigned queue_total;
     unsigned timeout_default_ms;
@@ -58,21 +66,40 @@ struct server_options {
 };
 
 struct server_counters {
-    uint64_t requests, errors, timeouts, busy, malformed, inline_replies, queued, clients;
+    uint64_t requests;          /* messages taken */
+    uint64_t errors;            /* error replies of any kind; those below are among them */
+    uint64_t timeouts;          /* answered -32004 */
+    uint64_t busy;              /* refused by a limit */
+    uint64_t malformed;         /* no request that can be understood */
+    uint64_t inline_replies;    /* answered on the server's thread without a queue */
+    uint64_t queued;            /* handed to request threads */
+    uint64_t clients;           /* now: with a request that waits or runs */
+    uint64_t waiting;           /* now: requests in queues */
+    uint64_t threads_busy;      /* now: request threads inside the handler */
+    uint64_t oldest_running_ms; /* now: since when the longest of them is there; 0: none */
+    uint64_t late_replies;      /* came after the server had answered, or for a client that left */
+    uint64_t undelivered;       /* replies dropped: the client is gone or does not read */
+    uint64_t connections;       /* now */
+    uint64_t disconnects;       /* ended so far, by either side */
 };
 
 MUST_CHECK enum status server_create(const struct server_options *options,
                                      const struct server_handler *handler, struct server **ret,
                                      struct error *error);
 
-/* Serves until server_stop(). Then takes nothing new, answers what is under way (until the drain
- * deadline), and returns. */
+/* Serves until server_stop(). Then answers new requests -32007, finishes what is under way until
+ * the drain deadline, answers the rest -32007 too, and returns. STATUS_TIMEOUT: request threads are
+ * still inside the handler, whose context must then stay alive until the process ends. */
 MUST_CHECK enum status server_run(struct server *server, struct error *error);
 
-/* Async-signal-safe and thread-safe. */
+/* Async-signal-safe and thread-safe. The first call counts. */
 void server_stop(struct server *server, unsigned drain_ms);
 
+/* From any thread. */
 void server_counters(const struct server *server, struct server_counters *ret);
+
+/* After server_run() returned (or without it). Threads that are stuck in the handler free what they
+ * share when they come back. */
 void server_destroy(struct server **server);
 
 #endif

@@ -1,0 +1,562 @@
+#include "agent/agent.h"
+
+#include "agent/dispatch.h"
+#include "agent/service.h"
+#include "backends/deermem.h"
+#include "core/clock.h"
+#include "core/json_text.h"
+#include "ipc/endpoint.h"
+#include "ipc/events.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <zmq.h>
+
+#define EVENTS_HIGH_WATER_MARK 10000
+
+struct agent {
+    const struct config *config;
+    void *zmq;
+    struct endpoint *endpoint;
+    struct endpoint *events_endpoint;
+    char *events_address; /* NULL: none */
+    char *index_directory;
+    struct events *events;
+    struct server *server;
+    struct dispatch dispatch;
+    struct backend *backend;
+    pthread_t serving;
+    bool serving_started;
+    atomic_bool ended;
+    uint64_t started_ns;
+    enum volume_kind forced_kind;
+};
+
+/* ---- the index's place ---- */
+
+/* Joins two parts of a path. */
+static char *join(const char *directory, const char *name)
+{
+    struct text path = {0};
+
+    text_append_format(&path, "%s/%s", directory, name);
+    return text_take(&path, NULL);
+}
+
+/* The cache directory that the service manager gives, else the user's. */
+static char *default_index_directory(struct error *error)
+{
+    const char *cache = getenv("CACHE_DIRECTORY");
+    const char *home = getenv("HOME");
+    const char *xdg = getenv("XDG_CACHE_HOME");
+
+    if (cache && cache[0] == '/')
+        return strdup(cache);
+    if (xdg && xdg[0] == '/')
+        return join(xdg, "memsyncd");
+    if (home && home[0] == '/')
+        return join(home, ".cache/memsyncd");
+    (void) error_set(error, STATUS_INVALID, NULL,
+                     "no place for the index: set index.path, or $CACHE_DIRECTORY or $HOME");
+    return NULL;
+}
+
+static char *choose_index_directory(const struct config *config, struct error *error)
+{
+    if (!config->index_path)
+        return default_index_directory(error);
+    if (!config->index_path[0])
+        return join(config->volume_path, ".retrieval");
+    if (config->index_path[0] == '/')
+        return strdup(config->index_path);
+    return join(config->volume_path, config->index_path);
+}
+
+/* Makes a directory and its parents, 0700; what is there stays as it is. */
+static enum status make_directories(const char *path, struct error *error)
+{
+    AUTO_FREE char *copy = strdup(path);
+
+    if (!copy)
+        return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+    for (char *at = copy + 1;; at++) {
+        if (*at != '/' && *at != '\0')
+            continue;
+        char end = *at;
+        *at = '\0';
+        if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+            return error_set_errno(error, errno, copy, "cannot make the index's directory %s",
+                                   copy);
+        *at = end;
+        if (end == '\0')
+            return STATUS_OK;
+    }
+}
+
+static bool is_inside(const char *path, const char *directory)
+{
+    AUTO_FREE char *real_path = realpath(path, NULL);
+    AUTO_FREE char *real_directory = realpath(directory, NULL);
+
+    if (!real_path || !real_directory)
+        return false;
+    size_t length = strlen(real_directory);
+    return strncmp(real_path, real_directory, length) == 0 &&
+           (real_path[length] == '/' || real_path[length] == '\0');
+}
+
+/* WAL does not work across machines, and a network file system corrupts an index. */
+static enum status check_index_place(const struct config *config, const char *directory,
+                                     struct error *error)
+{
+    struct volume_options options = {.path = directory};
+    struct volume *place = NULL;
+
+    enum status status = volume_open(&options, &place, error);
+    if (status != STATUS_OK)
+        return status;
+    enum volume_kind kind = volume_kind(place);
+    char fs[64];
+    (void) snprintf(fs, sizeof fs, "%s", volume_fs_name(place));
+    volume_close(&place);
+    if (kind != VOLUME_LOCAL && !config->index_allow_network)
+        return error_set(
+            error, STATUS_INVALID, NULL,
+            "the index %s of volume %s would lie on a network or unknown file system (%s), "
+            "which corrupts indexes: set index.path to a local directory, or "
+            "index.allow_network: true if you must",
+            directory, config->volume_path, fs);
+    if (config->volume_multi_instance && is_inside(directory, config->volume_path))
+        log_warning(
+            "index.placement",
+            "index=%s volume=%s what=\"the index lies inside the volume while several instances "
+            "are declared: each needs its own, set index.path to a local directory\"",
+            LOG_VALUE(directory), LOG_VALUE(config->volume_path));
+    return STATUS_OK;
+}
+
+static enum status prepare_index_directory(struct agent *agent, struct error *error)
+{
+    agent->index_directory = choose_index_directory(agent->config, error);
+    if (!agent->index_directory)
+        return error && error->status != STATUS_OK
+                   ? error->status
+                   : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+    enum status status = make_directories(agent->index_directory, error);
+    return status == STATUS_OK ? check_index_place(agent->config, agent->index_directory, error)
+                               : status;
+}
+
+/* ---- parts ---- */
+
+static void publish(void *context, const struct scope *scope, const char *event,
+                    const char *members)
+{
+    struct agent *agent = context;
+
+    if (agent->events)
+        events_publish(agent->events, scope, event, members);
+}
+
+static bool named(const char *value, const char *name)
+{
+    return value && strcmp(value, name) == 0;
+}
+
+static void set_kind(struct agent *agent, struct store_options *options)
+{
+    const char *kind = agent->config->volume_kind;
+
+    if (named(kind, "local"))
+        agent->forced_kind = VOLUME_LOCAL;
+    else if (named(kind, "cluster"))
+        agent->forced_kind = VOLUME_CLUSTER;
+    else if (named(kind, "unknown"))
+        agent->forced_kind = VOLUME_UNKNOWN;
+    else
+        return;
+    options->force_kind = &agent->forced_kind;
+}
+
+static struct deermem_options deermem_options_of(struct agent *agent)
+{
+    const struct config *config = agent->config;
+    struct deermem_options options = {
+        .store =
+            {
+                .volume_path = config->volume_path,
+                .read_only = config->volume_read_only,
+                .locks = named(config->volume_locks, "trusted") ? STORE_LOCKS_TRUSTED
+                         : named(config->volume_locks, "local") ? STORE_LOCKS_LOCAL
+                                                                : STORE_LOCKS_AUTO,
+                .recovery_grace_ms = config->volume_recovery_grace_ms,
+                .manifest_name = config->volume_manifest_filename,
+                .index_directory = agent->index_directory,
+                .index_mmap_bytes = config->index_mmap_bytes,
+                .index_wal_bytes_max = config->index_wal_bytes_max,
+                .pool_threads = (unsigned) config->sync_readers,
+            },
+        .keeper =
+            {
+                .refreshers = (unsigned) config->sync_refreshers,
+                .inotify = config->sync_inotify,
+                .poll_interval_min_ms = config->sync_poll_interval_min_ms,
+                .poll_interval_max_ms = config->sync_poll_interval_max_ms,
+                .operations_per_second = (unsigned) config->sync_operations_per_second,
+            },
+        .max_staleness_ms = config->sync_max_staleness_ms,
+    };
+
+    (void) freshness_mode_from_name(config->sync_freshness, &options.freshness);
+    set_kind(agent, &options.store);
+    return options;
+}
+
+static enum status find_backend(const struct config *config, const struct backend_table **ret,
+                                struct error *error)
+{
+    const struct backend_table *table = backend_find(config->backend_name);
+
+    if (!table)
+        return error_set(error, STATUS_INVALID, NULL,
+                         "backend.name: there is no backend \"%s\" (known: deermem, noop)",
+                         config->backend_name);
+    *ret = table;
+    return backend_check(table, error);
+}
+
+static enum status start_backend(struct agent *agent, struct error *error)
+{
+    const struct config *config = agent->config;
+    const struct backend_table *table = NULL;
+
+    enum status status = find_backend(config, &table, error);
+    if (status == STATUS_OK && table == &backend_deermem)
+        status = prepare_index_directory(agent, error);
+    if (status != STATUS_OK)
+        return status;
+
+    struct deermem_options deermem = deermem_options_of(agent);
+    struct backend_setup setup = {
+        .config = config->backend_config,
+        .thread_count = (unsigned) config->ipc_threads + 1, /* thread 0 is the server's own */
+        .event_sink = publish,
+        .event_context = agent,
+        .store_options = &deermem,
+    };
+    agent->dispatch.table = table;
+    status = table->create(&setup, &agent->backend, error);
+    agent->dispatch.backend = agent->backend;
+    return status;
+}
+
+/* Where events go: what the configuration says, else beside an ipc endpoint. NULL in `ret`:
+ * nowhere. */
+static enum status events_address_of(const struct config *config, char **ret, struct error *error)
+{
+    const char *wanted = config->ipc_events;
+    struct text address = {0};
+
+    *ret = NULL;
+    if (named(wanted, "off"))
+        return STATUS_OK;
+    if (wanted && wanted[0])
+        text_append_string(&address, wanted);
+    else if (strncmp(config->ipc_endpoint, "ipc://", 6) == 0)
+        text_append_format(&address, "%s.events", config->ipc_endpoint);
+    else
+        return STATUS_OK;
+    *ret = text_take(&address, NULL);
+    return *ret ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+}
+
+static enum status check_endpoints(const struct config *config, char **ret_events,
+                                   struct error *error)
+{
+    enum status status = endpoint_check(config->ipc_endpoint, false, error);
+
+    if (status == STATUS_OK)
+        status = events_address_of(config, ret_events, error);
+    if (status == STATUS_OK && *ret_events)
+        status = endpoint_check(*ret_events, false, error);
+    return status;
+}
+
+enum status agent_check(const struct config *config, struct error *error)
+{
+    const struct backend_table *table;
+    char *events = NULL;
+
+    enum status status = find_backend(config, &table, error);
+    if (status == STATUS_OK)
+        status = check_endpoints(config, &events, error);
+    free(events);
+    return status;
+}
+
+static enum status claim_endpoints(struct agent *agent, struct error *error)
+{
+    enum status status = check_endpoints(agent->config, &agent->events_address, error);
+
+    if (status == STATUS_OK)
+        status = endpoint_claim(agent->config->ipc_endpoint, true, &agent->endpoint, error);
+    if (status == STATUS_OK && agent->events_address)
+        status = endpoint_claim(agent->events_address, true, &agent->events_endpoint, error);
+    return status;
+}
+
+static enum status set_access(struct agent *agent, struct endpoint *endpoint, struct error *error)
+{
+    const struct config *config = agent->config;
+    const char *group = config->ipc_socket_group;
+    unsigned mode = (unsigned) strtoul(config->ipc_socket_mode, NULL, 8);
+
+    return endpoint_set_access(endpoint, mode, group && group[0] ? group : NULL, error);
+}
+
+static enum status start_events(struct agent *agent, struct error *error)
+{
+    if (!agent->events_address)
+        return STATUS_OK;
+    struct events_options options = {
+        .endpoint = agent->events_address,
+        .zmq_context = agent->zmq,
+        .high_water_mark = EVENTS_HIGH_WATER_MARK,
+    };
+    enum status status = events_create(&options, &agent->events, error);
+    if (status == STATUS_OK)
+        status = set_access(agent, agent->events_endpoint, error);
+    agent->dispatch.events_endpoint = agent->events_address;
+    return status;
+}
+
+/* ---- status ---- */
+
+static void write_ipc_status(struct agent *agent, struct text *text)
+{
+    struct server_counters counters = {0};
+
+    server_counters(agent->server, &counters);
+    text_append_format(text,
+                       ",\"ipc\":{\"requests\":%" PRIu64 ",\"errors\":%" PRIu64
+                       ",\"timeouts\":%" PRIu64 ",\"busy\":%" PRIu64 ",\"malformed\":%" PRIu64
+                       ",\"inline_replies\":%" PRIu64,
+                       counters.requests, counters.errors, counters.timeouts, counters.busy,
+                       counters.malformed, counters.inline_replies);
+    text_append_format(text,
+                       ",\"clients\":%" PRIu64 ",\"connections\":%" PRIu64 ",\"waiting\":%" PRIu64
+                       ",\"threads_busy\":%" PRIu64 ",\"oldest_running_ms\":%" PRIu64
+                       ",\"undelivered\":%" PRIu64 ",\"events_dropped\":%" PRIu64 "}",
+                       counters.clients, counters.connections, counters.waiting,
+                       counters.threads_busy, counters.oldest_running_ms, counters.undelivered,
+                       agent->events ? events_dropped(agent->events) : 0);
+}
+
+static void write_status(void *context, struct text *result)
+{
+    struct agent *agent = context;
+    uint64_t uptime_ns = clock_monotonic_ns() - agent->started_ns;
+
+    text_append_format(result,
+                       "{\"version\":\"%s\",\"protocol\":%d,\"pid\":%ld,\"uptime_s\":%" PRIu64
+                       ",\"backend\":\"%s\",\"endpoint\":",
+                       MEMSYNC_VERSION, PROTOCOL_VERSION, (long) getpid(),
+                       uptime_ns / NS_PER_SECOND, agent->dispatch.table->name);
+    json_text_write_string(result, agent->config->ipc_endpoint,
+                           strlen(agent->config->ipc_endpoint));
+    write_ipc_status(agent, result);
+    if (agent->dispatch.table->describe) {
+        text_append_char(result, ',');
+        agent->dispatch.table->describe(agent->backend, result);
+    }
+    text_append_char(result, '}');
+}
+
+void agent_log_state(struct agent *agent)
+{
+    AUTO_TEXT struct text state = {0};
+
+    write_status(agent, &state);
+    log_notice("agent.state", "status=%s", text_string(&state));
+}
+
+void agent_status_line(struct agent *agent, struct text *text)
+{
+    AUTO_TEXT struct text state = {0};
+    AUTO_JSON json_t *status = NULL;
+
+    write_status(agent, &state);
+    if (json_text_read(text_string(&state), state.size, JSON_TEXT_DEPTH_MAX, &status, NULL) !=
+        STATUS_OK)
+        return;
+    const json_t *index = json_object_get(status, "index");
+    const json_t *sync = json_object_get(status, "sync");
+    if (!index || !sync) {
+        text_append_format(text, "serving %s", agent->config->ipc_endpoint);
+        return;
+    }
+    text_append_format(
+        text,
+        "serving %s: %lld facts in %lld scopes; %lld of %lld users compared, %lld refreshes to do",
+        agent->config->ipc_endpoint,
+        (long long) json_integer_value(json_object_get(index, "facts")),
+        (long long) json_integer_value(json_object_get(index, "scopes")),
+        (long long) json_integer_value(json_object_get(sync, "compared")),
+        (long long) json_integer_value(json_object_get(sync, "buckets")),
+        (long long) json_integer_value(json_object_get(sync, "waiting")) +
+            (long long) json_integer_value(json_object_get(sync, "running")));
+}
+
+/* ---- serving ---- */
+
+static void tick(void *context)
+{
+    (void) context;
+    service_feed_watchdog();
+}
+
+static void *serve(void *context)
+{
+    struct agent *agent = context;
+    struct error error = {0};
+    enum status status = server_run(agent->server, &error);
+
+    if (status != STATUS_OK)
+        log_error("server.ended", "kind=%s reason=%s", status_name(status),
+                  LOG_VALUE(error.message));
+    atomic_store(&agent->ended, true);
+    return status == STATUS_OK ? agent : NULL;
+}
+
+static enum status start_server(struct agent *agent, struct error *error)
+{
+    const struct config *config = agent->config;
+    struct server_options options = {
+        .endpoint = config->ipc_endpoint,
+        .threads = (unsigned) config->ipc_threads,
+        .message_bytes_max = (size_t) config->ipc_max_message_bytes,
+        .queue_per_client = (unsigned) config->ipc_queue_per_client,
+        .queue_total = (unsigned) config->ipc_queue_total,
+        .timeout_default_ms = (unsigned) config->ipc_timeout_ms,
+        .timeout_max_ms = (unsigned) config->ipc_timeout_max_ms,
+        .zmq_context = agent->zmq,
+    };
+    struct server_handler handler = {
+        .context = &agent->dispatch,
+        .handle = dispatch_handle,
+        .tick = tick,
+    };
+
+    agent->dispatch.write_status = write_status;
+    agent->dispatch.status_context = agent;
+    enum status status = server_create(&options, &handler, &agent->server, error);
+    if (status == STATUS_OK)
+        status = set_access(agent, agent->endpoint, error);
+    if (status != STATUS_OK)
+        return status;
+    int failed = pthread_create(&agent->serving, NULL, serve, agent);
+    if (failed)
+        return error_set_errno(error, failed, NULL, "cannot start the serving thread");
+    agent->serving_started = true;
+    return STATUS_OK;
+}
+
+enum status agent_start(const struct config *config, struct agent **ret, struct error *error)
+{
+    struct agent *agent = calloc(1, sizeof *agent);
+
+    if (!agent)
+        return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+    agent->config = config;
+    agent->started_ns = clock_monotonic_ns();
+    agent->zmq = zmq_ctx_new();
+    enum status status = agent->zmq ? claim_endpoints(agent, error)
+                                    : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+    /* The events' socket is there before the first event; the server's last, since then workers
+     * come. */
+    if (status == STATUS_OK)
+        status = start_events(agent, error);
+    if (status == STATUS_OK)
+        status = start_backend(agent, error);
+    if (status == STATUS_OK)
+        status = start_server(agent, error);
+    if (status != STATUS_OK) {
+        (void) agent_stop(&agent, 0);
+        return status;
+    }
+    *ret = agent;
+    return STATUS_OK;
+}
+
+void agent_reload(struct agent *agent, const struct config *config)
+{
+    enum log_level level;
+
+    if (log_level_from_name(config->log_level, &level))
+        log_set_level(level);
+    if (agent->dispatch.table->reload)
+        agent->dispatch.table->reload(agent->backend);
+    AUTO_TEXT struct text before = {0};
+    AUTO_TEXT struct text after = {0};
+    config_write(&before, agent->config);
+    config_write(&after, config);
+    if (strcmp(text_string(&before), text_string(&after)) != 0)
+        log_notice("config.reloaded",
+                   "what=\"log.level is in force; other changed keys need a restart\"");
+    else
+        log_notice("config.reloaded", "what=\"nothing has changed\"");
+}
+
+bool agent_has_ended(struct agent *agent)
+{
+    return atomic_load(&agent->ended);
+}
+
+static bool stop_serving(struct agent *agent, unsigned drain_ms)
+{
+    void *drained = NULL;
+
+    if (!agent->serving_started)
+        return true;
+    server_stop(agent->server, drain_ms);
+    pthread_join(agent->serving, &drained);
+    return drained != NULL;
+}
+
+bool agent_stop(struct agent **agent_address, unsigned drain_ms)
+{
+    struct agent *agent = TAKE_PTR(*agent_address);
+
+    if (!agent)
+        return true;
+    uint64_t deadline_ns = clock_deadline_ms(drain_ms);
+    if (!stop_serving(agent, drain_ms)) {
+        /* A request thread is still inside the backend. */
+        endpoint_release(&agent->events_endpoint);
+        endpoint_release(&agent->endpoint);
+        return false;
+    }
+    if (agent->backend && agent->dispatch.table->drain) {
+        struct error error = {0};
+        if (agent->dispatch.table->drain(agent->backend, deadline_ns, &error) != STATUS_OK)
+            log_warning("backend.drain", "reason=%s", LOG_VALUE(error.message));
+    }
+    if (agent->backend)
+        agent->dispatch.table->destroy(agent->backend);
+    server_destroy(&agent->server);
+    events_destroy(&agent->events);
+    if (agent->zmq)
+        (void) zmq_ctx_term(agent->zmq);
+    endpoint_release(&agent->events_endpoint);
+    endpoint_release(&agent->endpoint);
+    free(agent->events_address);
+    free(agent->index_directory);
+    free(agent);
+    return true;
+}

@@ -1,0 +1,59 @@
+/* backends/deermem.h - the shared-volume backend: the backend contract on core/store.
+ */
+#ifndef MEMSYNC_BACKENDS_DEERMEM_H
+#define MEMSYNC_BACKENDS_DEERMEM_H
+
+#include "backends/backend.h"
+#include "core/keeper.h"
+#include "core/searcher.h"
+
+/* What backend_setup.store_options points to. */
+struct deermem_options {
+    struct store_options
+        store; /* request_threads, event_sink and event_context are set by create */
+    struct keeper_options keeper;
+    enum freshness_mode freshness; /* of requests that name none */
+    uint64_t max_staleness_ms;
+};
+
+/* ---- shared by the backend's own files ---- */
+
+struct backend {
+    struct store *store;
+    struct keeper *keeper;
+    enum freshness_mode freshness;
+    uint64_t max_staleness_ms;
+};
+
+/* Fills the reading part of a request from a call: freshness, max_staleness_ms, deadline. `scopes`
+ * must outlive `ret`. */
+MUST_CHECK enum status deermem_reading_request(const struct backend *backend,
+                                               const struct backend_call *call,
+                                               const struct scope *scopes, size_t count,
+                                               struct reading_request *ret, struct error *error);
+
+/* Appends {"user_id":..., "agent_name":..., "revision":..., "state":..., ...}. */
+void deermem_write_scope(struct text *text, const struct scope *scope,
+                         const struct scope_report *report);
+
+enum status deermem_search(struct backend *backend, const struct backend_call *call,
+                           struct text *result, struct error *error);
+enum status deermem_list_facts(struct backend *backend, const struct backend_call *call,
+                               struct text *result, struct error *error);
+enum status deermem_get_fact(struct backend *backend, const struct backend_call *call,
+                             struct text *result, struct error *error);
+enum status deermem_get_memory(struct backend *backend, const struct backend_call *call,
+                               struct text *result, struct error *error);
+enum status deermem_get_summaries(struct backend *backend, const struct backend_call *call,
+                                  struct text *result, struct error *error);
+enum status deermem_reload_memory(struct backend *backend, const struct backend_call *call,
+                                  struct text *result, struct error *error);
+enum status deermem_refresh(struct backend *backend, const struct backend_call *call,
+                            struct text *result, struct error *error);
+enum status deermem_verify(struct backend *backend, const struct backend_call *call,
+                           struct text *result, struct error *error);
+enum status deermem_scopes(struct backend *backend, const struct backend_call *call,
+                           struct text *result, struct error *error);
+void deermem_describe(struct backend *backend, struct text *members);
+
+#endif

@@ -1,0 +1,219 @@
+#include "core/bucket_check.h"
+
+#include "core/bucket_owner.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* Which manifest a bucket had when its agents were listed; one slot a hash, so a clash only costs
+ * another listing. */
+#define SEEN_SLOTS 262144
+
+struct seen_slot {
+    uint32_t key;
+    uint32_t digest;
+};
+
+struct bucket_check {
+    struct store *store;
+    pthread_mutex_t lock; /* guards `reader` and `seen`; the reader's local file is the only thing
+                             touched under it */
+    struct index_reader *reader;
+    struct seen_slot *seen;
+};
+
+enum status bucket_check_create(struct store *store, struct bucket_check **ret, struct error *error)
+{
+    struct bucket_check *check = calloc(1, sizeof *check);
+
+    if (!check)
+        return STATUS_NO_MEMORY;
+    check->store = store;
+    pthread_mutex_init(&check->lock, NULL);
+    check->seen = calloc(SEEN_SLOTS, sizeof *check->seen);
+    enum status status =
+        check->seen ? index_reader_create(store->index, &check->reader, error) : STATUS_NO_MEMORY;
+    if (status != STATUS_OK) {
+        bucket_check_destroy(&check);
+        return status;
+    }
+    *ret = check;
+    return STATUS_OK;
+}
+
+void bucket_check_destroy(struct bucket_check **check_address)
+{
+    struct bucket_check *check = TAKE_PTR(*check_address);
+
+    if (!check)
+        return;
+    index_reader_destroy(&check->reader);
+    free(check->seen);
+    pthread_mutex_destroy(&check->lock);
+    free(check);
+}
+
+/* One look at a bucket. */
+struct look {
+    struct bucket_check *check;
+    bool has_user;
+    const char *bucket;
+    struct live_state live;
+    char owner[SCOPE_USER_MAX + 1];
+    bool owner_known;
+    char **agents; /* that have rows */
+    size_t agent_count;
+    bool out_of_step;
+    bool failed;
+};
+
+static void look_clear(struct look *look)
+{
+    for (size_t i = 0; i < look->agent_count; i++)
+        free(look->agents[i]);
+    free(look->agents);
+}
+#define AUTO_LOOK CLEANUP(look_clear)
+
+static void ask(struct look *look, const struct scope *scope)
+{
+    uint64_t number;
+
+    look->out_of_step = true;
+    if (refresh_request(look->check->store->refreshes, scope, REFRESH_BACKGROUND, REFRESH_WISH_NONE,
+                        &number) != STATUS_OK)
+        look->failed = true;
+}
+
+static void remember_agent(struct look *look, const char *agent)
+{
+    char **agents = realloc(look->agents, (look->agent_count + 1) * sizeof *agents);
+    char *copy = agents ? strdup(agent) : NULL;
+
+    if (agents)
+        look->agents = agents;
+    if (!copy) {
+        look->failed = true;
+        return;
+    }
+    look->agents[look->agent_count++] = copy;
+}
+
+/* A scope that the index holds. */
+static enum status take_row(void *context, const struct scope *scope, const struct index_scope *row)
+{
+    struct look *look = context;
+
+    remember_agent(look, scope->agent);
+    if (scope->has_user && !look->owner_known) {
+        memcpy(look->owner, scope->user, strlen(scope->user) + 1);
+        look->owner_known = true;
+    }
+    /* Without a manifest the bucket tells nothing of the single agents; the refresher looks at
+     * each. */
+    if (look->live.mark.signature.absent
+            ? row->synced.known && !row->synced.mark.signature.absent
+            : !freshness_in_step(&row->synced, row->facts, &look->live, true))
+        ask(look, scope);
+    return STATUS_OK;
+}
+
+static enum status read_rows(struct look *look, struct error *error)
+{
+    struct bucket_check *check = look->check;
+
+    pthread_mutex_lock(&check->lock);
+    enum status status = index_begin(check->reader, error);
+    if (status == STATUS_OK) {
+        status =
+            index_list_bucket(check->reader, look->has_user, look->bucket, take_row, look, error);
+        index_end(check->reader);
+    }
+    pthread_mutex_unlock(&check->lock);
+    return status;
+}
+
+static uint64_t bucket_hash(const struct look *look)
+{
+    return XXH3_64bits_withSeed(look->bucket, strlen(look->bucket), look->has_user ? 1 : 2);
+}
+
+static bool agents_were_listed(struct look *look)
+{
+    uint64_t hash = bucket_hash(look);
+
+    pthread_mutex_lock(&look->check->lock);
+    const struct seen_slot *slot = &look->check->seen[hash % SEEN_SLOTS];
+    bool listed = slot->key == (uint32_t) (hash >> 32) &&
+                  slot->digest == (uint32_t) look->live.mark.signature.digest;
+    pthread_mutex_unlock(&look->check->lock);
+    return listed;
+}
+
+static void note_agents_listed(struct look *look)
+{
+    uint64_t hash = bucket_hash(look);
+
+    pthread_mutex_lock(&look->check->lock);
+    look->check->seen[hash % SEEN_SLOTS] = (struct seen_slot){
+        .key = (uint32_t) (hash >> 32),
+        .digest = (uint32_t) look->live.mark.signature.digest,
+    };
+    pthread_mutex_unlock(&look->check->lock);
+}
+
+/* An agent's directory: a scope without a row is asked for. */
+static enum status take_agent(void *context, const char *agent)
+{
+    struct look *look = context;
+    struct scope scope;
+
+    for (size_t i = 0; i < look->agent_count; i++) {
+        if (strcmp(look->agents[i], agent) == 0)
+            return STATUS_OK;
+    }
+    if (scope_create(look->has_user ? look->owner : NULL, agent, &scope, NULL) == STATUS_OK)
+        ask(look, &scope);
+    return STATUS_OK;
+}
+
+static enum status list_agents(struct look *look, const struct scope *scope, struct error *error)
+{
+    const struct snapshot_source *source = &look->check->store->source;
+    AUTO_CLOSE int fd = -1;
+    enum status status = STATUS_OK;
+
+    if (look->has_user && !look->owner_known) {
+        status = bucket_owner_find(source, look->bucket, look->owner, error);
+        if (status == STATUS_NOT_FOUND)
+            return STATUS_OK; /* no fact, so nothing to index */
+    }
+    if (status == STATUS_OK)
+        status = bucket_open(source->buckets, scope, &fd, error);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    if (status == STATUS_OK)
+        status = bucket_list_agents(source->buckets, fd, take_agent, look, error);
+    if (status == STATUS_OK && !look->failed)
+        note_agents_listed(look);
+    return status;
+}
+
+enum status bucket_check_run(struct bucket_check *check, bool has_user, const char *bucket,
+                             bool quick, bool *ret_changed, struct error *error)
+{
+    AUTO_LOOK struct look look = {.check = check, .has_user = has_user, .bucket = bucket};
+    struct scope scope;
+
+    enum status status = scope_create(has_user ? bucket : NULL, NULL, &scope, error);
+    if (status == STATUS_OK)
+        status = store_compare(check->store, &scope, &look.live, error);
+    if (status == STATUS_OK)
+        status = read_rows(&look, error);
+    bool warm = quick && look.agent_count > 0 && !look.out_of_step;
+    if (status == STATUS_OK && !warm && !agents_were_listed(&look))
+        status = list_agents(&look, &scope, error);
+    *ret_changed = look.out_of_step;
+    return status;
+}

@@ -1,0 +1,33 @@
+/* core/fact_text.h - a fact file taken apart as text: front matter, title, content.
+ *
+ * Line ends are the peers': CR and CRLF count everywhere, and in the body also VT, FF, FS, GS, RS,
+ * NEL, LS and PS; all of them become newlines. Pure; one owner.
+ */
+#ifndef MEMSYNC_CORE_FACT_TEXT_H
+#define MEMSYNC_CORE_FACT_TEXT_H
+
+#include "core/status.h"
+
+#include <stddef.h>
+
+#define FACT_TITLE_CHARACTERS_MAX 160
+
+struct fact_text {
+    char *bytes;       /* the parts below point into it; they are not terminated */
+    const char *front; /* begins with the newline of the opening fence, so that lines count right */
+    size_t front_size;
+    const char *title;
+    size_t title_size;
+    const char *content;
+    size_t content_size;
+};
+
+/* STATUS_CORRUPT when there is no front matter or no content. */
+MUST_CHECK enum status fact_text_read(const char *bytes, size_t size, struct fact_text *ret,
+                                      struct error *error);
+
+void fact_text_destroy(struct fact_text *text);
+
+#define AUTO_FACT_TEXT CLEANUP(fact_text_destroy)
+
+#endif

@@ -1,0 +1,538 @@
+#include "core/keeper.h"
+
+#include "core/bucket_check.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/refresher.h"
+#include "core/watch_inotify.h"
+#include "core/watch_poll.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#define HOUSEKEEPING_NS NS_PER_SECOND
+#define MAINTENANCE_MS 15 /* of merging at a time, so that nobody waits longer for a turn */
+#define CHECKS_A_TURN 256
+
+struct bucket_name {
+    bool has_user;
+    char name[SCOPE_NAME_MAX + 1];
+};
+
+/* Buckets that something was reported about; the watcher's own thread fills and empties it. */
+struct bucket_names {
+    struct bucket_name *items;
+    size_t count, capacity;
+};
+
+struct refresher_thread {
+    struct keeper *keeper;
+    struct index_reader *reader;
+    bool urgent_only;
+    pthread_t handle;
+};
+
+struct keeper {
+    struct store *store;
+    struct keeper_options options;
+    struct refresher_thread *refreshers;
+    unsigned refresher_count; /* started */
+    pthread_t watcher;
+    bool watcher_started;
+    atomic_bool stopping;
+    int wake_fd;
+    struct bucket_check *check;
+
+    /* Touched buckets on their way to the watcher; guarded by `lock`, a leaf. */
+    pthread_mutex_t lock;
+    struct bucket_names touched;
+    struct keeper_state state;
+
+    /* The watcher's own. */
+    struct watch_poll *poll;
+    struct watch_inotify *inotify;
+    struct bucket_names changed;
+    unsigned accepts;
+    bool first_pass_done;
+    uint64_t housekeeping_due_ns;
+    uint64_t listing_due_ns;
+    struct log_gate inotify_gate;
+    struct log_gate listing_gate;
+};
+
+/* ---- names ---- */
+
+static bool names_add(struct bucket_names *names, bool has_user, const char *bucket)
+{
+    if (names->count == names->capacity) {
+        size_t capacity = names->capacity ? names->capacity * 2 : 64;
+        struct bucket_name *items = realloc(names->items, capacity * sizeof *items);
+        if (!items)
+            return false;
+        names->items = items;
+        names->capacity = capacity;
+    }
+    struct bucket_name *item = &names->items[names->count];
+    if (strlen(bucket) >= sizeof item->name)
+        return false;
+    item->has_user = has_user;
+    memcpy(item->name, bucket, strlen(bucket) + 1);
+    names->count++;
+    return true;
+}
+
+static void names_destroy(struct bucket_names *names)
+{
+    free(names->items);
+    *names = (struct bucket_names){0};
+}
+#define AUTO_NAMES CLEANUP(names_destroy)
+
+/* ---- refreshers ---- */
+
+static void *refresher_main(void *context)
+{
+    struct refresher_thread *thread = context;
+    struct refresh_table *table = thread->keeper->store->refreshes;
+    struct refresh_run run;
+    struct refresh_result result;
+
+    while (refresh_take(table, thread->urgent_only, &run))
+        refresher_run(thread->keeper->store, thread->reader, &run, &result);
+    return NULL;
+}
+
+static enum status start_refreshers(struct keeper *keeper, struct error *error)
+{
+    unsigned count = keeper->options.refreshers + 1;
+
+    keeper->refreshers = calloc(count, sizeof *keeper->refreshers);
+    if (!keeper->refreshers)
+        return STATUS_NO_MEMORY;
+    while (keeper->refresher_count < count) {
+        struct refresher_thread *thread = &keeper->refreshers[keeper->refresher_count];
+        thread->keeper = keeper;
+        thread->urgent_only = keeper->refresher_count == 0;
+        enum status status = index_reader_create(keeper->store->index, &thread->reader, error);
+        if (status != STATUS_OK)
+            return status;
+        int failed = pthread_create(&thread->handle, NULL, refresher_main, thread);
+        if (failed) {
+            index_reader_destroy(&thread->reader);
+            return error_set_errno(error, failed, NULL, "cannot start a refresher thread");
+        }
+        keeper->refresher_count++;
+    }
+    return STATUS_OK;
+}
+
+/* ---- the watcher ---- */
+
+static void check_bucket(struct keeper *keeper, const struct bucket_name *bucket, bool quick)
+{
+    bool changed = false;
+    struct error error = {0};
+    enum status status =
+        bucket_check_run(keeper->check, bucket->has_user, bucket->name, quick, &changed, &error);
+
+    if (status == STATUS_CORRUPT && index_is_damaged(keeper->store->index))
+        status = store_heal_index(keeper->store, &error);
+    if (status != STATUS_OK)
+        log_debug("watch.check", "bucket=%s kind=%s reason=%s", LOG_VALUE(bucket->name),
+                  status_name(status), LOG_VALUE(error.message));
+    /* The poller is the watcher thread's own; quick looks come from the pool's. */
+    if (!quick)
+        watch_poll_done(keeper->poll, bucket->has_user, bucket->name, changed,
+                        clock_monotonic_ns());
+}
+
+/* From inotify: only collects, the checks follow when the step is over. */
+static void take_event(void *context, enum watch_event event, bool has_user, const char *bucket)
+{
+    struct keeper *keeper = context;
+
+    if (event == WATCH_EVENTS_LOST) {
+        watch_poll_all_due(keeper->poll, clock_monotonic_ns());
+        return;
+    }
+    if (watch_poll_add(keeper->poll, has_user, bucket, clock_monotonic_ns()) != STATUS_OK)
+        log_debug("watch.poll", "what=\"no memory to poll a bucket, ignoring\"");
+    /* During the first pass everything is looked at anyway. */
+    if (keeper->first_pass_done && !names_add(&keeper->changed, has_user, bucket))
+        watch_poll_all_due(keeper->poll, clock_monotonic_ns());
+}
+
+static void open_inotify(struct keeper *keeper)
+{
+    struct error error = {0};
+
+    if (!keeper->options.inotify)
+        return;
+    enum status status =
+        watch_inotify_create(keeper->store->volume, keeper->store->source.manifest_name, take_event,
+                             keeper, &keeper->inotify, &error);
+    if (status != STATUS_OK)
+        log_warning("watch.inotify", "reason=%s what=\"changes are found by polling\"",
+                    LOG_VALUE(error.message));
+}
+
+static void step_inotify(struct keeper *keeper)
+{
+    struct error error = {0};
+
+    if (!keeper->inotify)
+        return;
+    enum status status = watch_inotify_step(keeper->inotify, &error);
+    if (log_gate_change(&keeper->inotify_gate, (int) status) && status != STATUS_OK)
+        log_warning("watch.inotify", "path=%s reason=%s what=\"changes are found by polling\"",
+                    LOG_VALUE(error.path), LOG_VALUE(error.message));
+    for (size_t i = 0; i < keeper->changed.count; i++)
+        check_bucket(keeper, &keeper->changed.items[i], false);
+    keeper->changed.count = 0;
+}
+
+static void take_touched(struct keeper *keeper)
+{
+    AUTO_NAMES struct bucket_names touched = {0};
+
+    pthread_mutex_lock(&keeper->lock);
+    touched = keeper->touched;
+    keeper->touched = (struct bucket_names){0};
+    pthread_mutex_unlock(&keeper->lock);
+    for (size_t i = 0; i < touched.count; i++)
+        watch_poll_touch(keeper->poll, touched.items[i].has_user, touched.items[i].name,
+                         clock_monotonic_ns());
+}
+
+static void poll_buckets(struct keeper *keeper)
+{
+    struct bucket_name bucket;
+    const char *name;
+
+    take_touched(keeper);
+    for (unsigned i = 0; i < CHECKS_A_TURN && !atomic_load(&keeper->stopping); i++) {
+        if (!watch_poll_next(keeper->poll, clock_monotonic_ns(), &bucket.has_user, &name))
+            return;
+        (void) snprintf(bucket.name, sizeof bucket.name, "%s", name);
+        check_bucket(keeper, &bucket, false);
+    }
+}
+
+static enum status add_bucket(void *context, bool has_user, const char *bucket)
+{
+    struct keeper *keeper = context;
+
+    return watch_poll_add(keeper->poll, has_user, bucket, clock_monotonic_ns());
+}
+
+/* New users appear in a listing of their parent. */
+static void list_buckets(struct keeper *keeper)
+{
+    struct error error = {0};
+
+    if (atomic_load(&keeper->store->suspended))
+        return;
+    enum status status = bucket_list_all(keeper->store->buckets, add_bucket, keeper, &error);
+    if (log_gate_change(&keeper->listing_gate, (int) status) && status != STATUS_OK)
+        log_warning("volume.listing", "path=%s reason=%s", LOG_VALUE(error.path),
+                    LOG_VALUE(error.message));
+}
+
+/* ---- the first pass, and every pass after the index was lost ---- */
+
+struct pass {
+    struct keeper *keeper;
+    struct bucket_names buckets;
+};
+
+static enum status collect_bucket(void *context, bool has_user, const char *bucket)
+{
+    struct pass *pass = context;
+
+    return names_add(&pass->buckets, has_user, bucket) ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+/* A scope of a user whose directory is gone has to be looked at as well. */
+static enum status collect_scope(void *context, const struct scope *scope,
+                                 const struct index_scope *state)
+{
+    struct pass *pass = context;
+
+    (void) state;
+    return watch_poll_add(pass->keeper->poll, scope->has_user, scope->bucket, clock_monotonic_ns());
+}
+
+static enum status pass_check(void *context, size_t index)
+{
+    struct pass *pass = context;
+
+    if (!atomic_load(&pass->keeper->stopping))
+        check_bucket(pass->keeper, &pass->buckets.items[index], true);
+    atomic_fetch_add(&pass->keeper->store->build_done, 1);
+    return STATUS_OK;
+}
+
+static void add_indexed_buckets(struct pass *pass)
+{
+    struct index_reader *reader = NULL;
+
+    if (index_reader_create(pass->keeper->store->index, &reader, NULL) != STATUS_OK)
+        return;
+    if (index_begin(reader, NULL) == STATUS_OK) {
+        if (index_list_scopes(reader, collect_scope, pass, NULL) != STATUS_OK)
+            log_debug("watch.scopes", "what=\"the index's scopes could not be listed, ignoring\"");
+        index_end(reader);
+    }
+    index_reader_destroy(&reader);
+}
+
+/* Looks at every bucket once, as fast as the volume allows: what is in step is served at once, the
+ * rest is asked for. */
+static void look_at_everything(struct keeper *keeper)
+{
+    struct store *store = keeper->store;
+    struct pass pass = {.keeper = keeper};
+    struct error error = {0};
+    uint64_t begun_ns = clock_monotonic_ns();
+
+    if (atomic_load(&store->suspended))
+        return;
+    atomic_store(&store->rebuild_wanted, false);
+    enum status status = bucket_list_all(store->buckets, collect_bucket, &pass, &error);
+    if (status != STATUS_OK) {
+        log_warning("volume.listing", "path=%s reason=%s", LOG_VALUE(error.path),
+                    LOG_VALUE(error.message));
+        atomic_store(&store->rebuild_wanted, true);
+        names_destroy(&pass.buckets);
+        return;
+    }
+    atomic_store(&store->build_done, 0);
+    atomic_store(&store->build_total, pass.buckets.count);
+    add_indexed_buckets(&pass);
+    if (reader_pool_run(store->pool, pass.buckets.count, pass_check, &pass) != STATUS_OK)
+        log_debug("watch.pass", "what=\"ended early\"");
+    for (size_t i = 0; i < pass.buckets.count; i++) {
+        if (add_bucket(keeper, pass.buckets.items[i].has_user, pass.buckets.items[i].name) !=
+            STATUS_OK)
+            break;
+    }
+    log_info("volume.looked", "buckets=%zu took_ms=%" PRIu64, pass.buckets.count,
+             (clock_monotonic_ns() - begun_ns) / NS_PER_MS);
+    names_destroy(&pass.buckets);
+    keeper->first_pass_done = true;
+}
+
+/* ---- once a second ---- */
+
+static void maintain_index(struct keeper *keeper)
+{
+    struct store *store = keeper->store;
+    uint64_t place;
+
+    if (index_file_was_replaced(store->index) || index_is_damaged(store->index)) {
+        struct error error = {0};
+        if (store_heal_index(store, &error) != STATUS_OK)
+            log_error("index.rebuild", "path=%s reason=%s", LOG_VALUE(index_path(store->index)),
+                      LOG_VALUE(error.message));
+        return;
+    }
+    if (install_queue_try(store->installs, &place)) {
+        (void) index_maintain(store->index, MAINTENANCE_MS);
+        install_queue_leave(store->installs, place);
+    }
+}
+
+static void follow_accepted_volume(struct keeper *keeper)
+{
+    unsigned accepts = atomic_load(&keeper->store->accepts);
+
+    if (accepts == keeper->accepts)
+        return;
+    keeper->accepts = accepts;
+    watch_inotify_destroy(&keeper->inotify);
+    open_inotify(keeper);
+}
+
+static void publish_state(struct keeper *keeper)
+{
+    struct watch_inotify_state inotify = {0};
+
+    if (keeper->inotify)
+        watch_inotify_state(keeper->inotify, &inotify);
+    pthread_mutex_lock(&keeper->lock);
+    struct keeper_state *state = &keeper->state;
+    state->buckets = watch_poll_count(keeper->poll);
+    state->inotify = keeper->inotify != NULL;
+    state->watched = inotify.watched;
+    state->wanted = inotify.wanted;
+    state->events = inotify.events;
+    state->overflows = inotify.overflows;
+    state->first_pass_done = keeper->first_pass_done;
+    state->last_turn_ns = clock_monotonic_ns();
+    (void) snprintf(state->limit, sizeof state->limit, "%s", inotify.limit ? inotify.limit : "");
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+static void keep_house(struct keeper *keeper)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+
+    if (now_ns < keeper->housekeeping_due_ns)
+        return;
+    keeper->housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
+    /* Its own log line tells; here nothing else follows from it. */
+    enum status status = store_check_volume(keeper->store, NULL);
+    (void) status;
+    follow_accepted_volume(keeper);
+    maintain_index(keeper);
+    if (atomic_load(&keeper->store->rebuild_wanted) || !keeper->first_pass_done)
+        look_at_everything(keeper);
+    if (now_ns >= keeper->listing_due_ns) {
+        keeper->listing_due_ns = now_ns + keeper->options.poll_interval_min_ms * NS_PER_MS;
+        list_buckets(keeper);
+    }
+    publish_state(keeper);
+}
+
+static void wait_for_something(const struct keeper *keeper)
+{
+    struct pollfd fds[2] = {{.fd = keeper->wake_fd, .events = POLLIN},
+                            {.fd = -1, .events = POLLIN}};
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t wait_ns = watch_poll_wait_ns(keeper->poll, now_ns);
+
+    if (now_ns + wait_ns > keeper->housekeeping_due_ns || wait_ns > HOUSEKEEPING_NS)
+        wait_ns = keeper->housekeeping_due_ns > now_ns ? keeper->housekeeping_due_ns - now_ns : 0;
+    if (keeper->inotify)
+        fds[1].fd = watch_inotify_fd(keeper->inotify);
+    int ready = poll(fds, ARRAY_SIZE(fds), (int) (wait_ns / NS_PER_MS) + 1);
+    if (ready < 0 && errno != EINTR)
+        log_error("watch.poll", "reason=%s", LOG_VALUE(strerrordesc_np(errno)));
+}
+
+static void *watcher_main(void *context)
+{
+    struct keeper *keeper = context;
+
+    open_inotify(keeper);
+    step_inotify(keeper);
+    look_at_everything(keeper);
+    publish_state(keeper);
+    while (!atomic_load(&keeper->stopping)) {
+        wait_for_something(keeper);
+        if (atomic_load(&keeper->stopping))
+            break;
+        step_inotify(keeper);
+        poll_buckets(keeper);
+        keep_house(keeper);
+    }
+    watch_inotify_destroy(&keeper->inotify);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static enum status start_watcher(struct keeper *keeper, struct error *error)
+{
+    struct watch_poll_options poll_options = {
+        .interval_min_ns = keeper->options.poll_interval_min_ms * NS_PER_MS,
+        .interval_max_ns = keeper->options.poll_interval_max_ms * NS_PER_MS,
+        .operations_per_second = keeper->options.operations_per_second,
+    };
+
+    keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (keeper->wake_fd < 0)
+        return error_set_errno(error, errno, NULL, "cannot make an eventfd");
+    enum status status = watch_poll_create(&poll_options, &keeper->poll);
+    if (status == STATUS_OK)
+        status = bucket_check_create(keeper->store, &keeper->check, error);
+    if (status != STATUS_OK)
+        return status;
+    int failed = pthread_create(&keeper->watcher, NULL, watcher_main, keeper);
+    if (failed)
+        return error_set_errno(error, failed, NULL, "cannot start the watcher thread");
+    keeper->watcher_started = true;
+    return STATUS_OK;
+}
+
+enum status keeper_start(struct store *store, const struct keeper_options *options,
+                         struct keeper **ret, struct error *error)
+{
+    struct keeper *keeper = calloc(1, sizeof *keeper);
+
+    if (!keeper)
+        return STATUS_NO_MEMORY;
+    keeper->store = store;
+    keeper->options = *options;
+    keeper->wake_fd = -1;
+    pthread_mutex_init(&keeper->lock, NULL);
+    enum status status = start_refreshers(keeper, error);
+    if (status == STATUS_OK)
+        status = start_watcher(keeper, error);
+    if (status != STATUS_OK) {
+        keeper_stop(&keeper);
+        return status;
+    }
+    *ret = keeper;
+    return STATUS_OK;
+}
+
+static void wake_watcher(const struct keeper *keeper)
+{
+    uint64_t one = 1;
+
+    if (keeper->wake_fd >= 0 && write(keeper->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        log_error("watch.wake", "reason=%s", LOG_VALUE(strerrordesc_np(errno)));
+}
+
+void keeper_stop(struct keeper **keeper_address)
+{
+    struct keeper *keeper = TAKE_PTR(*keeper_address);
+
+    if (!keeper)
+        return;
+    atomic_store(&keeper->stopping, true);
+    wake_watcher(keeper);
+    refresh_table_stop(keeper->store->refreshes);
+    if (keeper->watcher_started)
+        pthread_join(keeper->watcher, NULL);
+    for (unsigned i = 0; i < keeper->refresher_count; i++) {
+        pthread_join(keeper->refreshers[i].handle, NULL);
+        index_reader_destroy(&keeper->refreshers[i].reader);
+    }
+    free(keeper->refreshers);
+    bucket_check_destroy(&keeper->check);
+    watch_poll_destroy(&keeper->poll);
+    if (keeper->wake_fd >= 0)
+        (void) close(keeper->wake_fd);
+    names_destroy(&keeper->touched);
+    names_destroy(&keeper->changed);
+    pthread_mutex_destroy(&keeper->lock);
+    free(keeper);
+}
+
+void keeper_touch(struct keeper *keeper, const struct scope *scope)
+{
+    const char *bucket = scope->has_user ? scope->bucket : "";
+
+    pthread_mutex_lock(&keeper->lock);
+    const struct bucket_names *touched = &keeper->touched;
+    const struct bucket_name *last = touched->count ? &touched->items[touched->count - 1] : NULL;
+    bool again = last && last->has_user == scope->has_user && strcmp(last->name, bucket) == 0;
+    /* Beyond a thousand between two turns the rest is not worth remembering. */
+    if (!again && touched->count < 1000)
+        (void) names_add(&keeper->touched, scope->has_user, bucket);
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+void keeper_state(struct keeper *keeper, struct keeper_state *ret)
+{
+    pthread_mutex_lock(&keeper->lock);
+    *ret = keeper->state;
+    pthread_mutex_unlock(&keeper->lock);
+}

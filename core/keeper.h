@@ -1,0 +1,43 @@
+/* core/keeper.h - keeps the index in step without being asked: the threads of a store.
+ *
+ * Refreshers take what the refresh table wants, one of them only what somebody waits for. One
+ * watcher listens to inotify, polls within its budget, looks for new users, checks that volume and
+ * index file are still the ones it knows, and tidies the index in idle moments. All of it only
+ * makes refreshes early: a search is right without any of it.
+ */
+#ifndef MEMSYNC_CORE_KEEPER_H
+#define MEMSYNC_CORE_KEEPER_H
+
+#include "core/store.h"
+
+struct keeper;
+
+struct keeper_options {
+    unsigned refreshers; /* for the background; one more serves only what is urgent */
+    bool inotify;
+    uint64_t poll_interval_min_ms, poll_interval_max_ms;
+    unsigned operations_per_second;
+};
+
+MUST_CHECK enum status keeper_start(struct store *store, const struct keeper_options *options,
+                                    struct keeper **ret, struct error *error);
+
+/* Ends and joins all threads; a run under way is finished first. */
+void keeper_stop(struct keeper **keeper);
+
+/* A scope was asked for: its user is polled more often again. Cheap; any thread. */
+void keeper_touch(struct keeper *keeper, const struct scope *scope);
+
+struct keeper_state {
+    uint64_t buckets; /* known to the poller */
+    uint64_t watched,
+        wanted; /* directories with an inotify watch, and those that should have one */
+    uint64_t events, overflows;
+    char limit[64]; /* the limit that keeps watches from being set, or "" */
+    bool inotify;
+    bool first_pass_done;
+    uint64_t last_turn_ns; /* when the watcher last came round (monotonic) */
+};
+void keeper_state(struct keeper *keeper, struct keeper_state *ret);
+
+#endif

@@ -1,0 +1,183 @@
+#include "core/legacy.h"
+
+#include "core/legacy_reading.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LEAD_CONFIG "config.yaml"
+#define NO_DATE "1970-01-01T00:00:00Z"
+
+static bool is_default(const struct scope *scope)
+{
+    return strcmp(scope->agent, SCOPE_DEFAULT_AGENT) == 0;
+}
+
+static const char *user_of(const struct scope *scope)
+{
+    return scope->has_user ? scope->user : NULL;
+}
+
+struct legacy_owner legacy_owner_of(const struct scope *scope, const json_t *root)
+{
+    const char *date = json_string_value(json_object_get(root, "lastUpdated"));
+
+    return (struct legacy_owner){
+        .user = user_of(scope),
+        .agent = scope->agent,
+        .date = date && *date ? date : NO_DATE,
+    };
+}
+
+static enum status read_list(struct legacy_reading *reading, const char *path, const json_t *root)
+{
+    const json_t *facts = json_object_get(root, "facts");
+    struct legacy_owner owner = legacy_owner_of(reading->scope, root);
+    AUTO_JSON json_t *made_up = json_object();
+
+    if (!made_up)
+        return STATUS_NO_MEMORY;
+    for (size_t i = 0; i < json_array_size(facts); i++) {
+        json_t *document = NULL;
+        const char *problem = NULL;
+        enum status status =
+            legacy_fact_convert(json_array_get(facts, i), &owner, made_up, &document, &problem);
+
+        if (!status)
+            status = legacy_collect_fact(reading->collect, path, document);
+        else if (status == STATUS_CORRUPT)
+            status = legacy_collect_problem(reading->collect, path, "fact number %zu: %s", i + 1,
+                                            problem);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+enum status legacy_list_agent(struct legacy_reading *reading, const char *agent,
+                              char path[SCOPE_PATH_MAX], const struct listing **ret)
+{
+    char name[SCOPE_NAME_MAX + sizeof "agents/"];
+    const struct listing_entry *entry = NULL;
+
+    (void) snprintf(name, sizeof name, "agents/%s", agent);
+    scope_file_path(reading->scope, name, path);
+    enum status status =
+        legacy_files_find(reading->files, reading->bucket, name, &entry, reading->error);
+    if (status)
+        return status;
+    if (!entry || !entry->is_dir) {
+        *ret = NULL;
+        return STATUS_OK;
+    }
+    return legacy_files_list(reading->files, path, ret, reading->error);
+}
+
+static enum status read_manifest(struct legacy_reading *reading, const char *name,
+                                 const struct manifest *manifest)
+{
+    char path[SCOPE_PATH_MAX];
+    json_t *facts = manifest ? json_object_get(manifest->root, "facts") : NULL;
+
+    if (!manifest || manifest->layout != MANIFEST_LAYOUT_1)
+        return STATUS_OK;
+    reading->collect->found = true;
+    if (!facts || json_is_null(facts) || !is_default(reading->scope))
+        return STATUS_OK;
+
+    scope_file_path(reading->scope, name, path);
+    if (json_is_array(facts))
+        return read_list(reading, path, manifest->root);
+    if (json_is_object(facts))
+        return legacy_read_mapping(reading, path, facts);
+    return legacy_collect_problem(reading->collect, path,
+                                  "\"facts\" is neither a list nor a mapping");
+}
+
+/* Takes the facts of a file that belongs to one agent. */
+static enum status read_agent_file(struct legacy_reading *reading, const char *path)
+{
+    AUTO_IMAGE struct file_image image = {0};
+    AUTO_MANIFEST struct manifest manifest = {0};
+    struct error problem = {0};
+
+    enum status status =
+        legacy_files_read(reading->files, path, MANIFEST_BYTES_MAX, &image, reading->error);
+    if (status == STATUS_TOO_LARGE)
+        return legacy_collect_problem(reading->collect, path, "the file is too large");
+    if (status)
+        return status;
+    status = manifest_parse(image.bytes, image.size, &manifest, &problem);
+    if (status == STATUS_CORRUPT)
+        return legacy_collect_problem(reading->collect, path, "%s", problem.message);
+    if (status)
+        return status;
+
+    const json_t *facts = json_object_get(manifest.root, "facts");
+    if (manifest.layout != MANIFEST_LAYOUT_1)
+        return legacy_collect_problem(reading->collect, path, "the file is not of version 1");
+    if (facts && !json_is_null(facts) && !json_is_array(facts))
+        return legacy_collect_problem(reading->collect, path, "\"facts\" is no list");
+    return read_list(reading, path, manifest.root);
+}
+
+static enum status read_agent(struct legacy_reading *reading)
+{
+    char directory[SCOPE_PATH_MAX];
+    char path[SCOPE_PATH_MAX + sizeof LEGACY_AGENT_FILE];
+    const struct listing *listing = NULL;
+
+    enum status status = legacy_list_agent(reading, reading->scope->agent, directory, &listing);
+    if (status || !legacy_is_possible(reading->scope, NULL, listing, NULL))
+        return status;
+    reading->collect->found = true;
+    (void) snprintf(path, sizeof path, "%s/" LEGACY_AGENT_FILE, directory);
+    return read_agent_file(reading, path);
+}
+
+bool legacy_is_possible(const struct scope *scope, const struct manifest *manifest,
+                        const struct listing *agent_directory, const struct listing *lead_directory)
+{
+    const struct listing_entry *file =
+        agent_directory ? listing_find(agent_directory, LEGACY_AGENT_FILE) : NULL;
+
+    if (manifest && manifest->layout == MANIFEST_LAYOUT_1)
+        return true;
+    if (file && file->is_file)
+        return true;
+    return is_default(scope) && lead_directory && lead_directory->count > 0 &&
+           !listing_find(lead_directory, LEAD_CONFIG);
+}
+
+enum status legacy_read(const struct volume *volume, const struct scope *scope,
+                        const char *manifest_name, const struct manifest *manifest,
+                        const json_t *current, struct legacy_view *ret, struct error *error)
+{
+    AUTO_LEGACY_COLLECT struct legacy_collect collect = {0};
+    AUTO_LEGACY_FILES struct legacy_files *files = NULL;
+    struct legacy_reading reading = {.scope = scope, .collect = &collect, .error = error};
+
+    enum status status = legacy_files_create(volume, &files);
+    if (!status)
+        status = legacy_collect_start(&collect, current);
+    if (status)
+        return status;
+    reading.files = files;
+    scope_bucket_path(scope, reading.bucket);
+
+    status = read_manifest(&reading, manifest_name, manifest);
+    if (!status)
+        status = read_agent(&reading);
+    if (!status && is_default(scope))
+        status = legacy_read_lead(&reading);
+    if (!status)
+        status = legacy_collect_end(&collect, ret);
+    return status;
+}
+
+void legacy_view_destroy(struct legacy_view *view)
+{
+    json_decref(view->facts);
+    json_decref(view->problems);
+    *view = (struct legacy_view){0};
+}

@@ -1,0 +1,28 @@
+/* core/reader_pool.h - threads that wait for the volume: on a network volume latency is the cost,
+ * not CPU.
+ *
+ * One pool per volume; any number of threads may hand it work at once. The caller's own thread
+ * works along, so a pool without threads is a plain loop, and a caller is never stuck behind
+ * another's hanging call.
+ */
+#ifndef MEMSYNC_CORE_READER_POOL_H
+#define MEMSYNC_CORE_READER_POOL_H
+
+#include "core/status.h"
+
+#include <stddef.h>
+
+struct reader_pool;
+
+/* `threads` 0 to 256. */
+MUST_CHECK enum status reader_pool_create(unsigned threads, struct reader_pool **ret);
+void reader_pool_destroy(struct reader_pool **pool);
+
+/* Calls work(context, i) for each i below `count`, in any order and on any thread, and returns when
+ * all are done. The first status that is not STATUS_OK is returned; indices not yet begun are
+ * skipped then. */
+typedef enum status (*reader_pool_work)(void *context, size_t index);
+MUST_CHECK enum status reader_pool_run(struct reader_pool *pool, size_t count,
+                                       reader_pool_work work, void *context);
+
+#endif

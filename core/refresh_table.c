@@ -1,0 +1,567 @@
+#include "core/refresh_table.h"
+
+#include "core/clock.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+enum slot_state { SLOT_IDLE, SLOT_WANTED, SLOT_RUNNING, SLOT_AGAIN };
+
+/* One scope's slot. It lives as long as there is something to remember: a state that is not IDLE, a
+ * waiter, a run to come, stamps that are not settled, or failures. Guarded by the table's lock, but
+ * for `racy`, which belongs to the run under way. */
+struct refresh_slot {
+    struct scope_key {
+        bool has_user;
+        char *user;
+        char *agent;
+    } key;
+    uint64_t hash;
+    struct refresh_slot *next_in_bucket;
+    struct refresh_slot *previous, *next; /* in the queue that `queued` names */
+    enum slot_state state;
+    struct slot_queue *queued;
+    enum refresh_urgency urgency;          /* of the run that is wanted */
+    unsigned wishes;                       /* for the run that is wanted */
+    uint64_t running_number, ended_number; /* 0: none */
+    uint64_t begun_ns;
+    uint64_t due_ns; /* 0: no run is due later */
+    unsigned later_wishes;
+    unsigned failures;
+    unsigned waiters;
+    struct refresh_result result;
+    struct racy racy;
+};
+
+struct slot_queue {
+    struct refresh_slot *first, *last;
+    uint64_t length;
+};
+
+struct refresh_table {
+    pthread_mutex_t
+        lock; /* below the user lock, above the install queue's; nothing is done under it */
+    pthread_cond_t wanted;
+    pthread_cond_t ended;
+    struct refresh_slot **buckets; /* chained; a power of two */
+    size_t bucket_count, slot_count;
+    struct slot_queue urgent, background;
+    struct refresh_slot **delayed; /* a binary heap by due_ns */
+    size_t delayed_count, delayed_capacity;
+    uint64_t running;
+    uint64_t sequence; /* numbers requests and runs: a run is newer than the requests it serves */
+    bool stopping;
+};
+
+enum status refresh_table_create(struct refresh_table **ret)
+{
+    struct refresh_table *table = calloc(1, sizeof *table);
+    pthread_condattr_t monotonic;
+
+    if (!table)
+        return STATUS_NO_MEMORY;
+    pthread_mutex_init(&table->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&table->wanted, &monotonic);
+    pthread_cond_init(&table->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    table->bucket_count = 256;
+    table->buckets = calloc(table->bucket_count, sizeof(struct refresh_slot *));
+    if (!table->buckets) {
+        refresh_table_destroy(&table);
+        return STATUS_NO_MEMORY;
+    }
+    *ret = table;
+    return STATUS_OK;
+}
+
+static void slot_free(struct refresh_slot *slot)
+{
+    racy_clear(&slot->racy);
+    free(slot->key.user);
+    free(slot->key.agent);
+    free(slot);
+}
+
+void refresh_table_destroy(struct refresh_table **table_address)
+{
+    struct refresh_table *table = TAKE_PTR(*table_address);
+
+    if (!table)
+        return;
+    for (size_t i = 0; table->buckets && i < table->bucket_count; i++) {
+        while (table->buckets[i]) {
+            struct refresh_slot *slot = table->buckets[i];
+            table->buckets[i] = slot->next_in_bucket;
+            slot_free(slot);
+        }
+    }
+    free(table->buckets);
+    free(table->delayed);
+    pthread_cond_destroy(&table->ended);
+    pthread_cond_destroy(&table->wanted);
+    pthread_mutex_destroy(&table->lock);
+    free(table);
+}
+
+/* ---- slots by scope ---- */
+
+static bool key_equals(const struct scope_key *key, const struct scope *scope)
+{
+    return key->has_user == scope->has_user && strcmp(key->user, scope->user) == 0 &&
+           strcmp(key->agent, scope->agent) == 0;
+}
+
+static struct refresh_slot *find_locked(const struct refresh_table *table,
+                                        const struct scope *scope)
+{
+    uint64_t hash = scope_hash(scope);
+    struct refresh_slot *slot = table->buckets[hash & (table->bucket_count - 1)];
+
+    while (slot && (slot->hash != hash || !key_equals(&slot->key, scope)))
+        slot = slot->next_in_bucket;
+    return slot;
+}
+
+static void grow_locked(struct refresh_table *table)
+{
+    size_t count = table->bucket_count * 2;
+    struct refresh_slot **buckets = calloc(count, sizeof *buckets);
+
+    if (!buckets)
+        return; /* longer chains, nothing worse */
+    for (size_t i = 0; i < table->bucket_count; i++) {
+        while (table->buckets[i]) {
+            struct refresh_slot *slot = table->buckets[i];
+            table->buckets[i] = slot->next_in_bucket;
+            slot->next_in_bucket = buckets[slot->hash & (count - 1)];
+            buckets[slot->hash & (count - 1)] = slot;
+        }
+    }
+    free(table->buckets);
+    table->buckets = buckets;
+    table->bucket_count = count;
+}
+
+static struct refresh_slot *obtain_locked(struct refresh_table *table, const struct scope *scope)
+{
+    struct refresh_slot *slot = find_locked(table, scope);
+
+    if (slot)
+        return slot;
+    slot = calloc(1, sizeof *slot);
+    if (!slot)
+        return NULL;
+    slot->key.has_user = scope->has_user;
+    slot->key.user = strdup(scope->user);
+    slot->key.agent = strdup(scope->agent);
+    if (!slot->key.user || !slot->key.agent) {
+        slot_free(slot);
+        return NULL;
+    }
+    if (table->slot_count >= table->bucket_count)
+        grow_locked(table);
+    slot->hash = scope_hash(scope);
+    struct refresh_slot **bucket = &table->buckets[slot->hash & (table->bucket_count - 1)];
+    slot->next_in_bucket = *bucket;
+    *bucket = slot;
+    table->slot_count++;
+    return slot;
+}
+
+/* Frees a slot that has nothing left to remember. */
+static void release_locked(struct refresh_table *table, struct refresh_slot *slot)
+{
+    if (slot->state != SLOT_IDLE || slot->waiters > 0 || slot->due_ns || slot->failures > 0 ||
+        slot->racy.base_ns)
+        return;
+    struct refresh_slot **at = &table->buckets[slot->hash & (table->bucket_count - 1)];
+    while (*at != slot)
+        at = &(*at)->next_in_bucket;
+    *at = slot->next_in_bucket;
+    table->slot_count--;
+    slot_free(slot);
+}
+
+/* ---- queues ---- */
+
+static void queue_remove(struct refresh_slot *slot)
+{
+    struct slot_queue *queue = slot->queued;
+
+    if (!queue)
+        return;
+    if (slot->previous)
+        slot->previous->next = slot->next;
+    else
+        queue->first = slot->next;
+    if (slot->next)
+        slot->next->previous = slot->previous;
+    else
+        queue->last = slot->previous;
+    slot->previous = slot->next = NULL;
+    slot->queued = NULL;
+    queue->length--;
+}
+
+static void queue_append(struct slot_queue *queue, struct refresh_slot *slot)
+{
+    slot->previous = queue->last;
+    slot->next = NULL;
+    if (queue->last)
+        queue->last->next = slot;
+    else
+        queue->first = slot;
+    queue->last = slot;
+    slot->queued = queue;
+    queue->length++;
+}
+
+/* Puts a WANTED slot where its urgency says. */
+static void enqueue_locked(struct refresh_table *table, struct refresh_slot *slot)
+{
+    queue_remove(slot);
+    queue_append(slot->urgency == REFRESH_URGENT ? &table->urgent : &table->background, slot);
+    pthread_cond_broadcast(&table->wanted);
+}
+
+/* ---- delayed runs: a heap ---- */
+
+static void heap_swap(struct refresh_table *table, size_t a, size_t b)
+{
+    struct refresh_slot *slot = table->delayed[a];
+
+    table->delayed[a] = table->delayed[b];
+    table->delayed[b] = slot;
+}
+
+static void heap_up(struct refresh_table *table, size_t at)
+{
+    while (at > 0 && table->delayed[at]->due_ns < table->delayed[(at - 1) / 2]->due_ns) {
+        heap_swap(table, at, (at - 1) / 2);
+        at = (at - 1) / 2;
+    }
+}
+
+static void heap_down(struct refresh_table *table, size_t at)
+{
+    for (;;) {
+        size_t least = at;
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < table->delayed_count;
+             child++) {
+            if (table->delayed[child]->due_ns < table->delayed[least]->due_ns)
+                least = child;
+        }
+        if (least == at)
+            return;
+        heap_swap(table, at, least);
+        at = least;
+    }
+}
+
+static bool delay_locked(struct refresh_table *table, struct refresh_slot *slot, uint64_t due_ns)
+{
+    if (table->delayed_count == table->delayed_capacity) {
+        size_t capacity = table->delayed_capacity ? table->delayed_capacity * 2 : 64;
+        struct refresh_slot **delayed = realloc(table->delayed, capacity * sizeof *delayed);
+        if (!delayed)
+            return false;
+        table->delayed = delayed;
+        table->delayed_capacity = capacity;
+    }
+    slot->due_ns = due_ns;
+    table->delayed[table->delayed_count] = slot;
+    heap_up(table, table->delayed_count++);
+    pthread_cond_broadcast(&table->wanted);
+    return true;
+}
+
+/* Moves what has become due into the background queue. */
+static void wake_delayed_locked(struct refresh_table *table, uint64_t now_ns)
+{
+    while (table->delayed_count > 0 && table->delayed[0]->due_ns <= now_ns) {
+        struct refresh_slot *slot = table->delayed[0];
+        table->delayed[0] = table->delayed[--table->delayed_count];
+        heap_down(table, 0);
+        slot->due_ns = 0;
+        slot->wishes |= slot->later_wishes;
+        slot->later_wishes = 0;
+        if (slot->state == SLOT_RUNNING) {
+            slot->state = SLOT_AGAIN;
+            slot->urgency = REFRESH_BACKGROUND;
+        } else if (slot->state == SLOT_IDLE) {
+            slot->state = SLOT_WANTED;
+            slot->urgency = REFRESH_BACKGROUND;
+            enqueue_locked(table, slot);
+        }
+    }
+}
+
+/* ---- requests ---- */
+
+/* Makes the slot want a run that has not begun; returns its number. */
+static uint64_t want_locked(struct refresh_table *table, struct refresh_slot *slot,
+                            enum refresh_urgency urgency, unsigned wishes)
+{
+    slot->wishes |= wishes;
+    switch (slot->state) {
+    case SLOT_IDLE:
+        slot->state = SLOT_WANTED;
+        slot->urgency = urgency;
+        enqueue_locked(table, slot);
+        break;
+    case SLOT_WANTED:
+        if (urgency == REFRESH_URGENT && slot->urgency != REFRESH_URGENT) {
+            slot->urgency = urgency;
+            enqueue_locked(table, slot);
+        }
+        break;
+    case SLOT_RUNNING:
+        slot->state = SLOT_AGAIN;
+        slot->urgency = urgency;
+        break;
+    case SLOT_AGAIN:
+        if (urgency == REFRESH_URGENT)
+            slot->urgency = urgency;
+        break;
+    }
+    return ++table->sequence;
+}
+
+enum status refresh_request(struct refresh_table *table, const struct scope *scope,
+                            enum refresh_urgency urgency, unsigned wishes, uint64_t *ret_run)
+{
+    pthread_mutex_lock(&table->lock);
+    struct refresh_slot *slot = obtain_locked(table, scope);
+    if (slot)
+        *ret_run = want_locked(table, slot, urgency, wishes);
+    pthread_mutex_unlock(&table->lock);
+    return slot ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+enum status refresh_join(struct refresh_table *table, const struct scope *scope, uint64_t *ret_run)
+{
+    pthread_mutex_lock(&table->lock);
+    struct refresh_slot *slot = obtain_locked(table, scope);
+    if (slot && (slot->state == SLOT_RUNNING || slot->state == SLOT_AGAIN))
+        *ret_run = slot->running_number;
+    else if (slot)
+        *ret_run = want_locked(table, slot, REFRESH_URGENT, REFRESH_WISH_NONE);
+    pthread_mutex_unlock(&table->lock);
+    return slot ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+enum status refresh_request_later(struct refresh_table *table, const struct scope *scope,
+                                  unsigned wishes, uint64_t due_ns)
+{
+    bool done = false;
+
+    pthread_mutex_lock(&table->lock);
+    struct refresh_slot *slot = obtain_locked(table, scope);
+    if (slot) {
+        slot->later_wishes |= wishes;
+        done = slot->due_ns != 0 || delay_locked(table, slot, due_ns);
+    }
+    pthread_mutex_unlock(&table->lock);
+    return done ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+/* ---- runs ---- */
+
+static void begin_locked(struct refresh_table *table, struct refresh_slot *slot,
+                         struct refresh_run *ret)
+{
+    assert(slot->state == SLOT_WANTED);
+    queue_remove(slot);
+    slot->state = SLOT_RUNNING;
+    slot->running_number = ++table->sequence;
+    slot->begun_ns = clock_monotonic_ns();
+    table->running++;
+    *ret = (struct refresh_run){
+        .wishes = slot->wishes,
+        .number = slot->running_number,
+        .racy = &slot->racy,
+        .failures = slot->failures,
+        .slot = slot,
+    };
+    slot->wishes = 0;
+    /* The key passed these checks when its scope was made. */
+    enum status status = scope_create(slot->key.has_user ? slot->key.user : NULL, slot->key.agent,
+                                      &ret->scope, NULL);
+    assert(status == STATUS_OK);
+    (void) status;
+}
+
+static void wait_for_work_locked(struct refresh_table *table)
+{
+    if (table->delayed_count == 0) {
+        pthread_cond_wait(&table->wanted, &table->lock);
+        return;
+    }
+    /* In slices, since tests move the clock. */
+    uint64_t due_ns = table->delayed[0]->due_ns;
+    struct timespec until;
+    (void) clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t wait_ns = due_ns > now_ns ? due_ns - now_ns : 0;
+    if (wait_ns > NS_PER_SECOND / 4)
+        wait_ns = NS_PER_SECOND / 4;
+    uint64_t sum_ns = (uint64_t) until.tv_nsec + wait_ns;
+    until.tv_sec += (time_t) (sum_ns / NS_PER_SECOND);
+    until.tv_nsec = (long) (sum_ns % NS_PER_SECOND);
+    (void) pthread_cond_timedwait(&table->wanted, &table->lock, &until);
+}
+
+bool refresh_take(struct refresh_table *table, bool urgent_only, struct refresh_run *ret)
+{
+    struct refresh_slot *slot = NULL;
+
+    pthread_mutex_lock(&table->lock);
+    while (!table->stopping) {
+        wake_delayed_locked(table, clock_monotonic_ns());
+        slot = table->urgent.first;
+        if (!slot && !urgent_only)
+            slot = table->background.first;
+        if (slot)
+            break;
+        wait_for_work_locked(table);
+    }
+    if (slot)
+        begin_locked(table, slot, ret);
+    pthread_mutex_unlock(&table->lock);
+    return slot != NULL;
+}
+
+bool refresh_claim(struct refresh_table *table, const struct scope *scope, struct refresh_run *ret)
+{
+    pthread_mutex_lock(&table->lock);
+    struct refresh_slot *slot = find_locked(table, scope);
+    bool mine = slot && slot->state == SLOT_WANTED && !table->stopping;
+    if (mine)
+        begin_locked(table, slot, ret);
+    pthread_mutex_unlock(&table->lock);
+    return mine;
+}
+
+void refresh_done(struct refresh_table *table, struct refresh_run *run,
+                  const struct refresh_result *result, uint64_t retry_ns)
+{
+    pthread_mutex_lock(&table->lock);
+    struct refresh_slot *slot = TAKE_PTR(run->slot);
+    slot->ended_number = run->number;
+    slot->result = *result;
+    slot->failures = result->status == STATUS_OK ? 0 : slot->failures + 1;
+    table->running--;
+    if (slot->state == SLOT_AGAIN) {
+        slot->state = SLOT_WANTED;
+        enqueue_locked(table, slot);
+    } else {
+        slot->state = SLOT_IDLE;
+    }
+    if (retry_ns && !slot->due_ns)
+        (void) delay_locked(table, slot, retry_ns); /* without memory: the next request has to do */
+    pthread_cond_broadcast(&table->ended);
+    release_locked(table, slot);
+    pthread_mutex_unlock(&table->lock);
+}
+
+static struct timespec in_slices(uint64_t deadline_ns)
+{
+    struct timespec until;
+    uint64_t wait_ns = NS_PER_SECOND / 4;
+    int remaining_ms = clock_remaining_ms(deadline_ns);
+
+    if ((uint64_t) remaining_ms * NS_PER_MS < wait_ns)
+        wait_ns = (uint64_t) remaining_ms * NS_PER_MS;
+    (void) clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t sum_ns = (uint64_t) until.tv_nsec + wait_ns;
+    until.tv_sec += (time_t) (sum_ns / NS_PER_SECOND);
+    until.tv_nsec = (long) (sum_ns % NS_PER_SECOND);
+    return until;
+}
+
+/* A slot that is idle (or gone) has ended everything that was asked of it. */
+static bool must_wait_locked(const struct refresh_table *table, const struct refresh_slot *slot,
+                             uint64_t number)
+{
+    return slot->ended_number < number && slot->state != SLOT_IDLE && !table->stopping;
+}
+
+bool refresh_wait(struct refresh_table *table, const struct scope *scope, uint64_t number,
+                  uint64_t deadline_ns, struct refresh_result *ret)
+{
+    pthread_mutex_lock(&table->lock);
+    struct refresh_slot *slot = find_locked(table, scope);
+    bool ended = true;
+
+    *ret = (struct refresh_result){0};
+    if (slot) {
+        slot->waiters++;
+        while (must_wait_locked(table, slot, number) && clock_remaining_ms(deadline_ns) > 0) {
+            struct timespec until = in_slices(deadline_ns);
+            (void) pthread_cond_timedwait(&table->ended, &table->lock, &until);
+        }
+        ended = !must_wait_locked(table, slot, number) && !table->stopping;
+        if (slot->ended_number >= number)
+            *ret = slot->result;
+        slot->waiters--;
+        release_locked(table, slot);
+    }
+    pthread_mutex_unlock(&table->lock);
+    return ended;
+}
+
+void refresh_table_stop(struct refresh_table *table)
+{
+    pthread_mutex_lock(&table->lock);
+    table->stopping = true;
+    pthread_cond_broadcast(&table->wanted);
+    pthread_cond_broadcast(&table->ended);
+    pthread_mutex_unlock(&table->lock);
+}
+
+void refresh_table_running(struct refresh_table *table, refresh_running_sink sink, void *context)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+
+    pthread_mutex_lock(&table->lock);
+    for (size_t i = 0; table->running > 0 && i < table->bucket_count; i++) {
+        for (struct refresh_slot *slot = table->buckets[i]; slot; slot = slot->next_in_bucket) {
+            struct scope scope;
+            if ((slot->state == SLOT_RUNNING || slot->state == SLOT_AGAIN) &&
+                scope_create(slot->key.has_user ? slot->key.user : NULL, slot->key.agent, &scope,
+                             NULL) == STATUS_OK)
+                sink(context, &scope, now_ns - slot->begun_ns);
+        }
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
+static void note_oldest(void *context, const struct scope *scope, uint64_t age_ns)
+{
+    uint64_t *oldest_ns = context;
+
+    (void) scope;
+    if (age_ns > *oldest_ns)
+        *oldest_ns = age_ns;
+}
+
+void refresh_table_counts(struct refresh_table *table, struct refresh_table_counts *ret)
+{
+    uint64_t oldest_ns = 0;
+
+    refresh_table_running(table, note_oldest, &oldest_ns);
+    pthread_mutex_lock(&table->lock);
+    *ret = (struct refresh_table_counts){
+        .slots = table->slot_count,
+        .wanted_urgent = table->urgent.length,
+        .wanted_background = table->background.length,
+        .delayed = table->delayed_count,
+        .running = table->running,
+        .oldest_running_ns = oldest_ns,
+    };
+    pthread_mutex_unlock(&table->lock);
+}

@@ -1,0 +1,110 @@
+/* core/refresh_table.h - which scopes want a refresh, who does it, who waits for it.
+ *
+ * Shared by all threads; every call locks for itself, none does I/O. A slot only schedules; whether
+ * a scope is fresh is decided by the signature stored beside its rows.
+ *
+ *   IDLE    -> WANTED   refresh_request()         any thread: a compare, a watch event, a poll
+ *   WANTED  -> RUNNING  refresh_take(), refresh_claim()   a refresher, or a search that does it
+ * itself RUNNING -> IDLE     refresh_done()            the same thread RUNNING -> AGAIN
+ * refresh_request()         what it asks for may be newer than what the run has captured AGAIN   ->
+ * WANTED   refresh_done()            the same thread
+ *
+ * A slot has at most one refresher. No request is lost: each ends in WANTED or AGAIN. Requests and
+ * runs share one sequence of numbers, so a run with a number above a request's has begun after it.
+ * A failed run may set a time before which background requests of the scope are not served
+ * (back-off); urgent ones are.
+ */
+#ifndef MEMSYNC_CORE_REFRESH_TABLE_H
+#define MEMSYNC_CORE_REFRESH_TABLE_H
+
+#include "core/racy.h"
+#include "core/scope.h"
+
+struct refresh_table;
+
+enum refresh_urgency {
+    REFRESH_BACKGROUND, /* a watcher noticed something, or a first build */
+    REFRESH_URGENT,     /* somebody waits for it */
+};
+
+/* What the next run shall do beyond a compare. */
+enum refresh_wish {
+    REFRESH_WISH_NONE = 0,
+    REFRESH_WISH_FULL = 1,   /* re-read every file */
+    REFRESH_WISH_SETTLE = 2, /* look again at stamps that could not be trusted yet */
+};
+
+/* How a run ended. */
+struct refresh_result {
+    enum status status;
+    struct error error;
+    uint64_t generation;  /* of the rows afterwards; 0: the scope has no row */
+    bool installed;       /* rows, seen entries or the mark were written */
+    bool manifest_absent; /* the snapshot found no manifest, but facts: no signature can prove them
+                           */
+    uint64_t files_read;
+    uint64_t facts, broken;
+    uint64_t took_ns;
+};
+
+MUST_CHECK enum status refresh_table_create(struct refresh_table **ret);
+void refresh_table_destroy(struct refresh_table **table);
+
+/* Asks for a run that begins after this call; `ret_run` is what refresh_wait() takes. */
+MUST_CHECK enum status refresh_request(struct refresh_table *table, const struct scope *scope,
+                                       enum refresh_urgency urgency, unsigned wishes,
+                                       uint64_t *ret_run);
+
+/* Joins: the number of the run under way, or of a new one that is asked for. The caller must
+ * compare again afterwards, since a run under way may have looked before the change that the caller
+ * wants to see. */
+MUST_CHECK enum status refresh_join(struct refresh_table *table, const struct scope *scope,
+                                    uint64_t *ret_run);
+
+/* Asks for a background run not before `due_ns`; an earlier one that is wanted anyway takes the
+ * wishes along. */
+MUST_CHECK enum status refresh_request_later(struct refresh_table *table, const struct scope *scope,
+                                             unsigned wishes, uint64_t due_ns);
+
+/* One run in the hands of a thread. */
+struct refresh_run {
+    struct scope scope;
+    unsigned wishes;
+    uint64_t number;
+    struct racy *racy; /* the scope's; the run's owner alone uses it until refresh_done() */
+    unsigned failures; /* runs of this scope that failed in a row before this one */
+    struct refresh_slot *slot;
+};
+
+/* Takes the next wanted run, urgent ones first; waits for one. `urgent_only`: leaves the background
+ * to others, so that long builds never keep a search waiting. False: the table is being stopped. */
+bool refresh_take(struct refresh_table *table, bool urgent_only, struct refresh_run *ret);
+
+/* Takes the wanted run of one scope, if it is still to be taken; never waits. */
+bool refresh_claim(struct refresh_table *table, const struct scope *scope, struct refresh_run *ret);
+
+/* The run has ended. `retry_ns` not 0: try again then (a failed run). */
+void refresh_done(struct refresh_table *table, struct refresh_run *run,
+                  const struct refresh_result *result, uint64_t retry_ns);
+
+/* Waits until a run with this number or a later one has ended. False: the deadline passed or the
+ * table was stopped. `ret` is zeroed (STATUS_OK) when the run ended so long ago that nothing is
+ * remembered of it. */
+bool refresh_wait(struct refresh_table *table, const struct scope *scope, uint64_t number,
+                  uint64_t deadline_ns, struct refresh_result *ret);
+
+/* Wakes everybody; refresh_take() and refresh_wait() return false from now on. */
+void refresh_table_stop(struct refresh_table *table);
+
+struct refresh_table_counts {
+    uint64_t slots, wanted_urgent, wanted_background, delayed, running;
+    uint64_t oldest_running_ns; /* how long the oldest run is under way; 0: none */
+};
+void refresh_table_counts(struct refresh_table *table, struct refresh_table_counts *ret);
+
+/* Calls `sink` for each run under way, with its age; for `status`. The table is locked meanwhile:
+ * no I/O in it. */
+typedef void (*refresh_running_sink)(void *context, const struct scope *scope, uint64_t age_ns);
+void refresh_table_running(struct refresh_table *table, refresh_running_sink sink, void *context);
+
+#endif

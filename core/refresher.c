@@ -1,0 +1,368 @@
+#include "core/refresher.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/pause_point.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define LOST_MAX 2 /* compare-and-sets that may be lost before the user's lock is taken */
+#define RETRY_FIRST_MS 1000
+#define RETRY_LONGEST_MS 60000
+
+/* What the index holds of the scope as the run begins. */
+struct base {
+    bool in_index;
+    struct index_scope row;
+    struct seen_list seen;
+};
+
+static void base_destroy(struct base *base)
+{
+    seen_list_destroy(&base->seen);
+}
+#define AUTO_BASE CLEANUP(base_destroy)
+
+struct refresh {
+    struct store *store;
+    struct index_reader *reader;
+    struct refresh_run *run;
+    struct refresh_result *result;
+    struct snapshot snapshot;
+    int64_t revision_before;
+    struct plan_counts counts;
+    bool unsettled;
+    bool rows_changed;
+    bool removed;
+};
+
+static enum status read_base(struct refresh *refresh, struct base *base, struct error *error)
+{
+    enum status status = index_begin(refresh->reader, error);
+
+    if (status != STATUS_OK)
+        return status;
+    status = index_read_scope(refresh->reader, &refresh->run->scope, &base->row, error);
+    base->in_index = status == STATUS_OK;
+    if (status == STATUS_OK)
+        status = index_read_seen(refresh->reader, base->row.id, &base->seen, error);
+    else if (status == STATUS_NOT_FOUND)
+        status = STATUS_OK;
+    index_end(refresh->reader);
+    return status;
+}
+
+/* True when there is nothing to do: the rows are in step, and nobody asked for more than that. */
+static enum status is_in_step(struct refresh *refresh, const struct base *base, bool *ret,
+                              struct error *error)
+{
+    struct live_state live;
+
+    *ret = false;
+    if (refresh->run->wishes != REFRESH_WISH_NONE)
+        return STATUS_OK;
+    uint64_t looked_ns = clock_monotonic_ns();
+    enum status status = store_compare(refresh->store, &refresh->run->scope, &live, error);
+    if (status != STATUS_OK)
+        return status;
+    *ret = base->in_index ? freshness_in_step(&base->row.synced, base->row.facts, &live, true)
+                          : live.mark.signature.absent && live.bare;
+    if (*ret)
+        scope_notes_in_step(refresh->store->notes, &refresh->run->scope, looked_ns);
+    return STATUS_OK;
+}
+
+static enum status make_plan(struct refresh *refresh, const struct base *base,
+                             struct refresh_plan **ret)
+{
+    struct refresh_plan_options options = {
+        .seen = &base->seen,
+        .racy = refresh->run->racy,
+        .full = (refresh->run->wishes & REFRESH_WISH_FULL) != 0,
+        .directory_times_work = volume_directory_times_work(refresh->store->volume),
+        .settle_ns = volume_settle_ns(refresh->store->volume),
+        .now_ns = clock_monotonic_ns(),
+    };
+
+    return refresh_plan_create(&options, ret);
+}
+
+static enum status remove_scope(struct refresh *refresh, const struct base *base,
+                                enum install_outcome *ret, struct error *error)
+{
+    uint64_t place = install_queue_enter(refresh->store->installs);
+
+    install_queue_wait(refresh->store->installs, place);
+    enum status status = index_remove_scope(refresh->store->index, &refresh->run->scope,
+                                            base->row.generation, ret, error);
+    install_queue_leave(refresh->store->installs, place);
+    refresh->removed = status == STATUS_OK && *ret == INSTALL_DONE;
+    return status;
+}
+
+/* Hands the plan's result to the index, in turn with everybody else. */
+static enum status install(struct refresh *refresh, const struct base *base,
+                           const struct plan_result *result, enum install_outcome *ret,
+                           struct error *error)
+{
+    struct store *store = refresh->store;
+    AUTO_FREE struct index_row *rows = calloc(result->put_count + 1, sizeof *rows);
+    uint64_t generation = 0;
+
+    if (!rows)
+        return STATUS_NO_MEMORY;
+    for (size_t i = 0; i < result->put_count; i++)
+        rows[i] = (struct index_row){.path = result->put[i].path, .fact = result->put[i].fact};
+
+    struct index_change change = {
+        .scope = &refresh->run->scope,
+        .expected_generation = base->in_index ? base->row.generation : 0,
+        .put = rows,
+        .put_count = result->put_count,
+        .removed = result->removed,
+        .removed_count = result->removed_count,
+        .seen = result->seen,
+        .seen_count = result->seen_count,
+        .synced = {.known = true, .mark = refresh->snapshot.live.mark},
+        .unmigrated = refresh->snapshot.unmigrated,
+    };
+    pause_here(PAUSE_REFRESH_BEFORE_INSTALL);
+    uint64_t place = install_queue_enter(store->installs);
+    install_queue_wait(store->installs, place);
+    enum status status = index_install_refresh(store->index, &change, ret, &generation, error);
+    install_queue_leave(store->installs, place);
+    pause_here(PAUSE_REFRESH_AFTER_INSTALL);
+    if (status == STATUS_OK && *ret == INSTALL_DONE) {
+        refresh->result->generation = generation;
+        refresh->rows_changed = result->put_count + result->removed_count > 0;
+    }
+    return status;
+}
+
+/* A scope without anything on the volume needs no row. Believed only while the volume is the one we
+ * know. */
+static bool is_empty(const struct refresh *refresh, const struct plan_result *result)
+{
+    return refresh->snapshot.live.mark.signature.absent && refresh->snapshot.live.bare &&
+           result->files == 0;
+}
+
+static enum status publish(struct refresh *refresh, const struct base *base,
+                           struct refresh_plan *plan, enum install_outcome *ret,
+                           struct error *error)
+{
+    AUTO_PLAN_RESULT struct plan_result result = {0};
+    enum status status = refresh_plan_finish(plan, &result);
+
+    bool gone = is_empty(refresh, &result) && base->in_index;
+    if (status == STATUS_OK && (gone || result.removed_count > 0))
+        status = store_check_volume(refresh->store, error);
+    if (status != STATUS_OK)
+        return status;
+
+    refresh_plan_counts(plan, &refresh->counts);
+    refresh->result->facts = result.files - result.broken;
+    refresh->result->broken = result.broken;
+    refresh->result->files_read = refresh->counts.files_read;
+    refresh->result->manifest_absent =
+        refresh->snapshot.live.mark.signature.absent && result.files > 0;
+    refresh->unsettled = result.unsettled;
+    *ret = INSTALL_DONE;
+    if (gone)
+        status = remove_scope(refresh, base, ret, error);
+    else if (!is_empty(refresh, &result))
+        status = install(refresh, base, &result, ret, error);
+    if (status == STATUS_OK && *ret == INSTALL_DONE) {
+        refresh->result->installed = true;
+        refresh_plan_note_racy(plan, refresh->run->racy, clock_monotonic_ns());
+    }
+    return status;
+}
+
+/* Reads a snapshot and installs it if the rows have not moved meanwhile. */
+static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
+                                enum install_outcome *ret, bool *ret_in_step, struct error *error)
+{
+    AUTO_BASE struct base base = {0};
+    AUTO_PLAN struct refresh_plan *plan = NULL;
+
+    if (atomic_load(&refresh->store->suspended))
+        return error_set(error, STATUS_UNAVAILABLE, NULL, STORE_SUSPENDED_TEXT);
+    enum status status = read_base(refresh, &base, error);
+    if (status == STATUS_OK)
+        status = is_in_step(refresh, &base, ret_in_step, error);
+    if (status != STATUS_OK || *ret_in_step) {
+        refresh->result->generation = base.row.generation;
+        refresh->result->facts = base.row.facts;
+        refresh->result->broken = base.row.broken;
+        return status;
+    }
+    refresh->revision_before = base.row.synced.mark.signature.revision;
+    pause_here(PAUSE_REFRESH_AFTER_PLAN);
+
+    status = make_plan(refresh, &base, &plan);
+    if (status != STATUS_OK)
+        return status;
+    struct snapshot_request request = {
+        .scope = &refresh->run->scope,
+        .plan = plan,
+        .deadline_ns = clock_deadline_ms(REFRESH_DEADLINE_MS),
+        .lock_is_held = lock_is_held,
+        .files_read = &refresh->store->counters.files_read,
+    };
+    status = snapshot_take(&refresh->store->source, &request, &refresh->snapshot, error);
+    return status == STATUS_OK ? publish(refresh, &base, plan, ret, error) : status;
+}
+
+/* A busy writer must not keep a scope out of step for ever: with the user's lock held nobody moves
+ * the rows. */
+static enum status refresh_under_lock(struct refresh *refresh, enum install_outcome *ret,
+                                      bool *ret_in_step, struct error *error)
+{
+    struct volume_lock *lock = NULL;
+    enum status status = volume_lock_acquire(refresh->store->locks, refresh->store->volume,
+                                             &refresh->run->scope, VOLUME_LOCK_SHARED, false,
+                                             clock_deadline_ms(REFRESH_DEADLINE_MS), &lock, error);
+
+    if (status == STATUS_OK)
+        status = refresh_once(refresh, true, ret, ret_in_step, error);
+    volume_lock_release(&lock);
+    return status;
+}
+
+static enum status refresh_until_installed(struct refresh *refresh, struct error *error)
+{
+    enum install_outcome outcome = INSTALL_LOST;
+    bool in_step = false;
+    enum status status = STATUS_OK;
+
+    for (unsigned i = 0; status == STATUS_OK && !in_step && outcome == INSTALL_LOST && i < LOST_MAX;
+         i++) {
+        status = refresh_once(refresh, false, &outcome, &in_step, error);
+        if (status == STATUS_OK && !in_step && outcome == INSTALL_LOST)
+            atomic_fetch_add(&refresh->store->counters.refreshes_lost, 1);
+    }
+    if (status == STATUS_OK && !in_step && outcome == INSTALL_LOST)
+        status = refresh_under_lock(refresh, &outcome, &in_step, error);
+    if (status == STATUS_OK && !in_step && outcome == INSTALL_LOST)
+        status =
+            error_set(error, STATUS_BUSY, NULL, "other writers keep changing the scope's rows");
+    return status;
+}
+
+static void log_success(const struct refresh *refresh)
+{
+    const struct refresh_result *result = refresh->result;
+
+    if (!result->installed)
+        return;
+    log_debug("refresh.done",
+              "user=%s agent=%s revision=%" PRId64 " from_revision=%" PRId64 " facts=%" PRIu64
+              " broken=%" PRIu64 " dirs_listed=%" PRIu64 " files_read=%" PRIu64
+              " attempts=%u took_us=%" PRIu64,
+              LOG_VALUE(refresh->run->scope.has_user ? refresh->run->scope.user : NULL),
+              refresh->run->scope.agent, refresh->snapshot.live.mark.signature.revision,
+              refresh->revision_before, result->facts, result->broken, refresh->counts.dirs_listed,
+              result->files_read, refresh->snapshot.attempts, result->took_ns / NS_PER_US);
+    if (refresh->snapshot.rolled_back)
+        log_notice("volume.recovered", "user=%s what=\"a dead writer's commit was taken back\"",
+                   LOG_VALUE(refresh->run->scope.has_user ? refresh->run->scope.user : NULL));
+}
+
+static void tell(struct refresh *refresh)
+{
+    const struct refresh_result *result = refresh->result;
+
+    if (refresh->removed)
+        store_publish(refresh->store, &refresh->run->scope, "removed", "%s", "");
+    else if (result->installed && refresh->rows_changed)
+        store_publish(refresh->store, &refresh->run->scope, "refreshed",
+                      "\"revision\":%" PRId64 ",\"facts\":%" PRIu64 ",\"took_us\":%" PRIu64,
+                      refresh->snapshot.live.mark.signature.revision, result->facts,
+                      result->took_ns / NS_PER_US);
+    if (refresh->snapshot.rolled_back)
+        store_publish(refresh->store, &refresh->run->scope, "recovered", "%s", "");
+}
+
+/* Logged once per scope and change, not per attempt. */
+static void note_outcome(struct refresh *refresh)
+{
+    const struct refresh_result *result = refresh->result;
+
+    if (!scope_notes_outcome(refresh->store->notes, &refresh->run->scope, result->status))
+        return;
+    const char *user = refresh->run->scope.has_user ? refresh->run->scope.user : NULL;
+    if (result->status == STATUS_OK)
+        log_notice("scope.readable", "user=%s agent=%s", LOG_VALUE(user),
+                   refresh->run->scope.agent);
+    else
+        log_warning("scope.unreadable", "user=%s agent=%s kind=%s path=%s reason=%s",
+                    LOG_VALUE(user), refresh->run->scope.agent, status_name(result->status),
+                    LOG_VALUE(result->error.path), LOG_VALUE(result->error.message));
+    if (result->status == STATUS_CORRUPT)
+        store_publish(refresh->store, &refresh->run->scope, "corrupt", "%s", "");
+}
+
+static uint64_t retry_time(unsigned failures)
+{
+    uint64_t wait_ms = RETRY_FIRST_MS;
+
+    while (failures-- > 0 && wait_ms < RETRY_LONGEST_MS)
+        wait_ms *= 2;
+    return clock_deadline_ms(wait_ms < RETRY_LONGEST_MS ? wait_ms : RETRY_LONGEST_MS);
+}
+
+/* A second look at what could not be trusted yet, once it can be. */
+static void schedule_settling(struct refresh *refresh)
+{
+    uint64_t settle_ms = volume_settle_ns(refresh->store->volume) / NS_PER_MS;
+
+    if (!refresh->result->installed)
+        return;
+    if (!refresh->unsettled)
+        racy_clear(refresh->run->racy);
+    else if (refresh_request_later(refresh->store->refreshes, &refresh->run->scope,
+                                   REFRESH_WISH_SETTLE,
+                                   clock_deadline_ms(settle_ms + 1)) != STATUS_OK)
+        log_debug("refresh.settle", "what=\"no memory to schedule it, ignoring\"");
+}
+
+static void count(struct refresh *refresh)
+{
+    struct store_counters *counters = &refresh->store->counters;
+
+    if (refresh->result->status != STATUS_OK)
+        atomic_fetch_add(&counters->refreshes_failed, 1);
+    else if (refresh->result->installed && refresh->run->wishes == REFRESH_WISH_SETTLE)
+        atomic_fetch_add(&counters->settles, 1);
+    else if (refresh->result->installed)
+        atomic_fetch_add(&counters->refreshes, 1);
+}
+
+void refresher_run(struct store *store, struct index_reader *reader, struct refresh_run *run,
+                   struct refresh_result *ret)
+{
+    struct refresh_result result = {0};
+    struct refresh refresh = {.store = store, .reader = reader, .run = run, .result = &result};
+    uint64_t begun_ns = clock_monotonic_ns();
+
+    enum status status = refresh_until_installed(&refresh, &result.error);
+    if (status == STATUS_CORRUPT && index_is_damaged(store->index) &&
+        store_heal_index(store, &result.error) == STATUS_OK) {
+        result = (struct refresh_result){0};
+        status = refresh_until_installed(&refresh, &result.error);
+    }
+    result.status = status;
+    result.took_ns = clock_monotonic_ns() - begun_ns;
+    if (status == STATUS_OK) {
+        log_success(&refresh);
+        tell(&refresh);
+        schedule_settling(&refresh);
+    }
+    note_outcome(&refresh);
+    count(&refresh);
+    *ret = result;
+    refresh_done(store->refreshes, run, &result,
+                 status == STATUS_OK ? 0 : retry_time(run->failures));
+}

@@ -1,0 +1,229 @@
+#include "core/scope.h"
+
+#include "core/text.h"
+
+#include <assert.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BUCKET_DIGEST_DIGITS 16
+#define JOURNAL_NAME ".memory.journal.json"
+
+static_assert(SCOPE_PATH_MAX > sizeof "users/agents/facts/xx/" + 3 * SCOPE_NAME_MAX + 3,
+              "the longest path fits");
+
+static bool is_lower_hex(char byte)
+{
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'f');
+}
+
+static bool is_letter_or_digit(char byte)
+{
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+           (byte >= 'A' && byte <= 'Z');
+}
+
+/* A-Z a-z 0-9 _ -, whatever the locale says. */
+static bool is_plain(char byte)
+{
+    return is_letter_or_digit(byte) || byte == '_' || byte == '-';
+}
+
+static bool is_plain_name(const char *name, size_t size_max)
+{
+    size_t size = 0;
+
+    for (; name[size]; size++) {
+        if (size == size_max || !is_plain(name[size]))
+            return false;
+    }
+    return size > 0;
+}
+
+/* The first `digits` hexadecimal digits of SHA-256, and a NUL. */
+static void digest_digits(const char *bytes, size_t size, size_t digits, char *ret)
+{
+    unsigned char digest[crypto_hash_sha256_BYTES];
+    char hex[2 * sizeof digest + 1];
+
+    (void) crypto_hash_sha256(digest, (const unsigned char *) bytes, size);
+    (void) sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
+    memcpy(ret, hex, digits);
+    ret[digits] = '\0';
+}
+
+/* Writes one '-' for each character that is not plain; returns the length, 0 when it is too long.
+ */
+static size_t replace_characters(const char *user, size_t size, char *ret, size_t size_max)
+{
+    size_t used = 0;
+
+    for (size_t at = 0, length; at < size; at += length) {
+        (void) text_decode(user + at, size - at, &length);
+        if (used == size_max)
+            return 0;
+        ret[used++] = is_plain(user[at]) ? user[at] : '-';
+    }
+    return used;
+}
+
+enum status scope_bucket_of_user(const char *user, char *ret, struct error *error)
+{
+    size_t size = strlen(user);
+    char bucket[SCOPE_NAME_MAX + 1];
+
+    if (size == 0)
+        return error_set(error, STATUS_INVALID, NULL, "user must not be empty");
+    if (!text_is_utf8(user, size))
+        return error_set(error, STATUS_INVALID, NULL, "user is not UTF-8");
+    if (is_plain_name(user, SCOPE_NAME_MAX)) {
+        memcpy(ret, user, size + 1);
+        return STATUS_OK;
+    }
+
+    size_t used = replace_characters(user, size, bucket, SCOPE_NAME_MAX - 1 - BUCKET_DIGEST_DIGITS);
+    if (used == 0)
+        return error_set(error, STATUS_INVALID, NULL, "user is too long for a directory name");
+    bucket[used++] = '-';
+    digest_digits(user, size, BUCKET_DIGEST_DIGITS, bucket + used);
+    memcpy(ret, bucket, used + BUCKET_DIGEST_DIGITS + 1);
+    return STATUS_OK;
+}
+
+bool scope_bucket_is_ambiguous(const char *bucket)
+{
+    size_t size = strlen(bucket);
+
+    if (size < 1 + BUCKET_DIGEST_DIGITS || bucket[size - BUCKET_DIGEST_DIGITS - 1] != '-')
+        return false;
+    for (size_t i = size - BUCKET_DIGEST_DIGITS; i < size; i++) {
+        if (!is_lower_hex(bucket[i]))
+            return false;
+    }
+    return true;
+}
+
+bool scope_bucket_is_valid(const char *bucket)
+{
+    return is_plain_name(bucket, SCOPE_NAME_MAX);
+}
+
+enum status scope_agent_fold(const char *agent, char *ret, struct error *error)
+{
+    size_t size = strlen(agent);
+
+    if (strcmp(agent, SCOPE_DEFAULT_AGENT) != 0) {
+        if (size == 0)
+            return error_set(error, STATUS_INVALID, NULL, "agent must not be empty");
+        if (size > SCOPE_NAME_MAX)
+            return error_set(error, STATUS_INVALID, NULL, "agent is longer than %d bytes",
+                             SCOPE_NAME_MAX);
+        for (size_t i = 0; i < size; i++) {
+            if (!is_letter_or_digit(agent[i]) && agent[i] != '-')
+                return error_set(error, STATUS_INVALID, NULL,
+                                 "agent may consist of letters, digits and '-' only");
+        }
+    }
+    for (size_t i = 0; i <= size; i++)
+        ret[i] = (char) (agent[i] >= 'A' && agent[i] <= 'Z' ? agent[i] - 'A' + 'a' : agent[i]);
+    return STATUS_OK;
+}
+
+enum status scope_create(const char *user, const char *agent, struct scope *ret,
+                         struct error *error)
+{
+    struct scope scope = {0};
+    enum status status;
+
+    if (user) {
+        status = scope_bucket_of_user(user, scope.bucket, error);
+        if (status != STATUS_OK)
+            return status;
+        size_t size = strlen(user);
+        if (size > SCOPE_USER_MAX)
+            return error_set(error, STATUS_INVALID, NULL, "user is longer than %d bytes",
+                             SCOPE_USER_MAX);
+        memcpy(scope.user, user, size + 1);
+        scope.has_user = true;
+    }
+    status = scope_agent_fold(agent ? agent : SCOPE_DEFAULT_AGENT, scope.agent, error);
+    if (status != STATUS_OK)
+        return status;
+
+    *ret = scope;
+    return STATUS_OK;
+}
+
+bool scope_equal(const struct scope *a, const struct scope *b)
+{
+    return a->has_user == b->has_user && strcmp(a->user, b->user) == 0 &&
+           strcmp(a->agent, b->agent) == 0;
+}
+
+/* FNV-1a, the terminating NUL included so that ("ab", "c") and ("a", "bc") differ. */
+static uint64_t hash_string(uint64_t hash, const char *string)
+{
+    do {
+        hash = (hash ^ (unsigned char) *string) * UINT64_C(0x100000001b3);
+    } while (*string++);
+    return hash;
+}
+
+uint64_t scope_hash(const struct scope *scope)
+{
+    uint64_t hash = scope->has_user ? UINT64_C(0xcbf29ce484222325) : UINT64_C(0x84222325cbf29ce4);
+
+    return hash_string(hash_string(hash, scope->user), scope->agent);
+}
+
+bool fact_id_is_valid(const char *id)
+{
+    return is_plain_name(id, FACT_ID_MAX);
+}
+
+void fact_id_shard(const char *id, char ret[3])
+{
+    digest_digits(id, strlen(id), 2, ret);
+}
+
+bool manifest_name_is_valid(const char *name)
+{
+    size_t size = strlen(name);
+
+    return size >= strlen(".json") && size <= SCOPE_NAME_MAX && !strchr(name, '/') &&
+           text_is_utf8(name, size) && strcmp(name + size - strlen(".json"), ".json") == 0 &&
+           strcmp(name, JOURNAL_NAME) != 0;
+}
+
+/* "users/U/", or nothing without a user. */
+static int bucket_prefix(const struct scope *scope, char *ret)
+{
+    if (!scope->has_user) {
+        ret[0] = '\0';
+        return 0;
+    }
+    return snprintf(ret, SCOPE_PATH_MAX, "users/%s/", scope->bucket);
+}
+
+void scope_bucket_path(const struct scope *scope, char *ret)
+{
+    if (scope->has_user)
+        (void) snprintf(ret, SCOPE_PATH_MAX, "users/%s", scope->bucket);
+    else
+        (void) snprintf(ret, SCOPE_PATH_MAX, ".");
+}
+
+void scope_facts_path(const struct scope *scope, char *ret)
+{
+    int used = bucket_prefix(scope, ret);
+
+    (void) snprintf(ret + used, (size_t) (SCOPE_PATH_MAX - used), "agents/%s/facts", scope->agent);
+}
+
+void scope_file_path(const struct scope *scope, const char *name, char *ret)
+{
+    int used = bucket_prefix(scope, ret);
+
+    (void) snprintf(ret + used, (size_t) (SCOPE_PATH_MAX - used), "%s", name);
+}

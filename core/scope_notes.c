@@ -1,0 +1,159 @@
+#include "core/scope_notes.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* A scope is known by 128 bits of hash: no two of a million share them in practice, and no answer
+ * depends on it beyond the age that a `bounded` search tolerates. */
+struct note {
+    uint64_t key[2];
+    uint64_t in_step_ns;
+    enum status status;
+    bool used;
+};
+
+struct scope_notes {
+    pthread_mutex_t lock; /* a leaf */
+    struct note *notes;   /* open addressing, a power of two, at most half full */
+    size_t capacity, count;
+    uint64_t failing;
+};
+
+#define CAPACITY_MIN 256
+
+enum status scope_notes_create(struct scope_notes **ret)
+{
+    struct scope_notes *notes = calloc(1, sizeof *notes);
+
+    if (!notes)
+        return STATUS_NO_MEMORY;
+    pthread_mutex_init(&notes->lock, NULL);
+    notes->capacity = CAPACITY_MIN;
+    notes->notes = calloc(notes->capacity, sizeof *notes->notes);
+    if (!notes->notes) {
+        scope_notes_destroy(&notes);
+        return STATUS_NO_MEMORY;
+    }
+    *ret = notes;
+    return STATUS_OK;
+}
+
+void scope_notes_destroy(struct scope_notes **notes_address)
+{
+    struct scope_notes *notes = TAKE_PTR(*notes_address);
+
+    if (!notes)
+        return;
+    free(notes->notes);
+    pthread_mutex_destroy(&notes->lock);
+    free(notes);
+}
+
+static void key_of(const struct scope *scope, uint64_t key[2])
+{
+    XXH128_hash_t user = XXH3_128bits(scope->user, strlen(scope->user));
+    XXH128_hash_t agent = XXH3_128bits_withSeed(scope->agent, strlen(scope->agent),
+                                                user.low64 ^ (scope->has_user ? 1 : 2));
+    key[0] = agent.low64 ^ user.high64;
+    key[1] = agent.high64;
+}
+
+static struct note *find(struct note *notes, size_t capacity, const uint64_t key[2])
+{
+    size_t at = (size_t) key[0] & (capacity - 1);
+
+    while (notes[at].used && (notes[at].key[0] != key[0] || notes[at].key[1] != key[1]))
+        at = (at + 1) & (capacity - 1);
+    return &notes[at];
+}
+
+static void begin_anew_locked(struct scope_notes *notes)
+{
+    memset(notes->notes, 0, notes->capacity * sizeof *notes->notes);
+    notes->count = 0;
+    notes->failing = 0;
+}
+
+static void grow_locked(struct scope_notes *notes)
+{
+    size_t capacity = notes->capacity * 2;
+    struct note *larger = notes->count < SCOPE_NOTES_MAX ? calloc(capacity, sizeof *larger) : NULL;
+
+    if (!larger) {
+        begin_anew_locked(notes);
+        return;
+    }
+    for (size_t i = 0; i < notes->capacity; i++) {
+        if (notes->notes[i].used)
+            *find(larger, capacity, notes->notes[i].key) = notes->notes[i];
+    }
+    free(notes->notes);
+    notes->notes = larger;
+    notes->capacity = capacity;
+}
+
+static struct note *obtain_locked(struct scope_notes *notes, const struct scope *scope)
+{
+    uint64_t key[2];
+
+    key_of(scope, key);
+    struct note *note = find(notes->notes, notes->capacity, key);
+    if (note->used)
+        return note;
+    if ((notes->count + 1) * 2 > notes->capacity) {
+        grow_locked(notes);
+        note = find(notes->notes, notes->capacity, key);
+    }
+    *note = (struct note){.key = {key[0], key[1]}, .used = true};
+    notes->count++;
+    return note;
+}
+
+void scope_notes_in_step(struct scope_notes *notes, const struct scope *scope, uint64_t looked_ns)
+{
+    pthread_mutex_lock(&notes->lock);
+    struct note *note = obtain_locked(notes, scope);
+    if (looked_ns > note->in_step_ns)
+        note->in_step_ns = looked_ns;
+    pthread_mutex_unlock(&notes->lock);
+}
+
+uint64_t scope_notes_last_in_step(struct scope_notes *notes, const struct scope *scope)
+{
+    uint64_t key[2];
+
+    key_of(scope, key);
+    pthread_mutex_lock(&notes->lock);
+    uint64_t in_step_ns = find(notes->notes, notes->capacity, key)->in_step_ns;
+    pthread_mutex_unlock(&notes->lock);
+    return in_step_ns;
+}
+
+bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, enum status status)
+{
+    uint64_t key[2];
+
+    key_of(scope, key);
+    pthread_mutex_lock(&notes->lock);
+    struct note *note = find(notes->notes, notes->capacity, key);
+    bool changed = note->status != status;
+    if (changed) {
+        note = obtain_locked(notes, scope);
+        if (note->status == STATUS_OK)
+            notes->failing++;
+        else if (status == STATUS_OK)
+            notes->failing--;
+        note->status = status;
+    }
+    pthread_mutex_unlock(&notes->lock);
+    return changed;
+}
+
+uint64_t scope_notes_failing(struct scope_notes *notes)
+{
+    pthread_mutex_lock(&notes->lock);
+    uint64_t failing = notes->failing;
+    pthread_mutex_unlock(&notes->lock);
+    return failing;
+}

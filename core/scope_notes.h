@@ -1,0 +1,32 @@
+/* core/scope_notes.h - what this process remembers of scopes beside the index: when a compare found
+ * them in step, and whether looking at them fails.
+ *
+ * Nothing here is needed for correctness; it dies with the process. Bounded: beyond SCOPE_NOTES_MAX
+ * scopes the notes are dropped and begun anew. Thread-safe.
+ */
+#ifndef MEMSYNC_CORE_SCOPE_NOTES_H
+#define MEMSYNC_CORE_SCOPE_NOTES_H
+
+#include "core/scope.h"
+
+#define SCOPE_NOTES_MAX 1000000
+
+struct scope_notes;
+
+MUST_CHECK enum status scope_notes_create(struct scope_notes **ret);
+void scope_notes_destroy(struct scope_notes **notes);
+
+/* A compare that began at `looked_ns` found the scope in step. */
+void scope_notes_in_step(struct scope_notes *notes, const struct scope *scope, uint64_t looked_ns);
+
+/* When that was last; 0: never in this process. */
+uint64_t scope_notes_last_in_step(struct scope_notes *notes, const struct scope *scope);
+
+/* How looking at the scope went. True when that is another status than the last time, i.e. when it
+ * should be logged. A scope that nobody has noted is STATUS_OK. */
+bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, enum status status);
+
+/* How many scopes cannot be looked at now. */
+uint64_t scope_notes_failing(struct scope_notes *notes);
+
+#endif

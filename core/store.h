@@ -1,0 +1,120 @@
+/* core/store.h - one volume with one index: what backends and tests hold.
+ *
+ * The store ties the parts together and has no thread of its own (core/keeper.h has). All members
+ * are shared by all threads; each part locks for itself. Locks, outermost first:
+ *
+ *   1. user lock       flock on the volume; taken with no mutex held
+ *   2. refresh table   every scope's slot
+ *   3. install queue   a turn at writing the index
+ *   4. leaves          scope notes, bucket table, reader pool, log
+ *
+ * Under the mutexes of 2-4 nobody touches a file, SQLite or a socket, so no holder can stall.
+ */
+#ifndef MEMSYNC_CORE_STORE_H
+#define MEMSYNC_CORE_STORE_H
+
+#include "core/index_search.h"
+#include "core/install_queue.h"
+#include "core/refresh_table.h"
+#include "core/scope_notes.h"
+#include "core/volume_snapshot.h"
+
+#include <stdatomic.h>
+
+enum store_locks {
+    STORE_LOCKS_AUTO, /* known to reach every node on local and cluster file systems, not on others
+                       */
+    STORE_LOCKS_TRUSTED, /* they do, whatever the file system */
+    STORE_LOCKS_LOCAL,   /* they do not */
+};
+
+/* Told of what happens to a scope: "refreshed", "removed", "forgotten", "corrupt", "recovered".
+ * `members` is JSON text of further members, without braces. Called from any thread, with no lock
+ * held. */
+typedef void (*store_event_sink)(void *context, const struct scope *scope, const char *event,
+                                 const char *members);
+
+#define STORE_SUSPENDED_TEXT                                                                       \
+    "the volume is gone or is another one than before; it is waited for ('memsync refresh "        \
+    "--accept-volume' takes what lies there now)"
+
+struct store_options {
+    const char *volume_path;
+    const struct volume_calls *calls; /* NULL: the real ones */
+    enum volume_kind *force_kind;     /* NULL: by file system */
+    bool read_only;                   /* write nothing to the volume: no recovery, no marker */
+    enum store_locks locks;
+    uint64_t recovery_grace_ms;
+    const char *manifest_name;
+    const char *index_directory;
+    uint64_t index_mmap_bytes;
+    uint64_t index_wal_bytes_max;
+    unsigned pool_threads;    /* readers of many files */
+    unsigned request_threads; /* callers of reading_begin() are numbered below this */
+    store_event_sink event_sink;
+    void *event_context;
+};
+
+struct store_counters {
+    _Atomic uint64_t searches, compares, compare_errors;
+    _Atomic uint64_t fresh, refreshed, stale, unverified;
+    _Atomic uint64_t refreshes, refreshes_failed, refreshes_lost, settles;
+    _Atomic uint64_t files_read, index_rebuilds;
+    _Atomic uint64_t promoted, already_current, forgotten;
+};
+
+struct store {
+    struct volume *volume;
+    struct bucket_table *buckets;
+    struct volume_lock_table *locks;
+    struct volume_recovery *recovery;
+    struct reader_pool *pool;
+    struct snapshot_source source;
+    struct index *index;
+    struct install_queue *installs;
+    struct refresh_table *refreshes;
+    struct scope_notes *notes;
+    struct index_reader **readers; /* one a request thread */
+    unsigned reader_count;
+    bool read_only;
+    bool index_was_rebuilt;     /* at the start */
+    atomic_bool suspended;      /* the volume at the path is not the one the index was built from */
+    atomic_bool rebuild_wanted; /* the index was lost: everything should be built again */
+    _Atomic unsigned accepts;   /* how often another volume was taken as ours */
+    _Atomic uint64_t build_total,
+        build_done; /* progress of the first compare or of a rebuild, in buckets */
+    struct store_counters counters;
+    store_event_sink event_sink;
+    void *event_context;
+};
+
+/* Opens volume and index. Where the index belongs to another volume than the one at the path, it is
+ * kept and the store starts suspended: everything is answered unverified until the volume returns
+ * or store_accept_volume() is called. */
+MUST_CHECK enum status store_open(const struct store_options *options, struct store **ret,
+                                  struct error *error);
+
+/* No call may be under way, no keeper running. */
+void store_close(struct store **store);
+
+/* The live signature of a scope (the compare of every search). STATUS_UNAVAILABLE while suspended.
+ * Failures are counted and logged once per scope and change. */
+MUST_CHECK enum status store_compare(struct store *store, const struct scope *scope,
+                                     struct live_state *ret, struct error *error);
+
+/* Opens the volume's path anew and compares identities; suspends (then STATUS_UNAVAILABLE) or
+ * resumes. Removals are believed only right after this said yes. */
+MUST_CHECK enum status store_check_volume(struct store *store, struct error *error);
+
+/* Takes the volume that lies at the path now, whatever it is. */
+MUST_CHECK enum status store_accept_volume(struct store *store, struct error *error);
+
+/* After an index function answered STATUS_CORRUPT: sets the file aside and starts an empty one,
+ * unless somebody else was faster. Scopes are then built again, on demand at once and all others in
+ * the background. */
+MUST_CHECK enum status store_heal_index(struct store *store, struct error *error);
+
+void store_publish(struct store *store, const struct scope *scope, const char *event,
+                   const char *format, ...) PRINTF(4, 5);
+
+#endif

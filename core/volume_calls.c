@@ -1,0 +1,217 @@
+/* The real calls, and the wrappers that repeat an interrupted one. */
+#include "core/volume_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+
+#define OPEN_TRIES 8 /* openat2 says EAGAIN when something was renamed on the way */
+
+/* True when a component of the path is "..". Names that passed their grammar have none. */
+static bool leads_up(const char *path)
+{
+    for (const char *at = path; at; at = strchr(at, '/')) {
+        at += strspn(at, "/");
+        if (at[0] == '.' && at[1] == '.' && (at[2] == '/' || at[2] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* Copies the component at `*path` and moves on to the next; false for one that is too long. */
+static bool next_component(const char **path, char name[NAME_MAX + 1])
+{
+    size_t length = strcspn(*path, "/");
+
+    if (length > NAME_MAX)
+        return false;
+    memcpy(name, *path, length);
+    name[length] = '\0';
+    *path += length;
+    *path += strspn(*path, "/");
+    return true;
+}
+
+int volume_open_by_component(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    AUTO_CLOSE int held = -1;
+    char name[NAME_MAX + 1];
+    int at = dir_fd;
+
+    if (path[0] == '/' || leads_up(path)) {
+        errno = EXDEV;
+        return -1;
+    }
+    for (;;) {
+        if (!next_component(&path, name)) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        if (path[0] == '\0')
+            return openat(at, name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
+
+        int below = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (below < 0)
+            return -1;
+        cleanup_close(&held);
+        held = below;
+        at = below;
+    }
+}
+
+static int real_open_beneath(int dir_fd, const char *path, int flags, mode_t mode)
+{
+    struct open_how how = {
+        .flags = (uint64_t) (unsigned) (flags | O_CLOEXEC),
+        .mode = flags & O_CREAT ? mode : 0,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    long fd = -1;
+
+    if (leads_up(path)) {
+        errno = EXDEV;
+        return -1;
+    }
+    for (int tries = 0; tries < OPEN_TRIES; tries++) {
+        fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+        if (fd >= 0 || errno != EAGAIN)
+            break;
+    }
+    /* EPERM: a filter of system calls that does not know this one */
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        return volume_open_by_component(dir_fd, path, flags, mode);
+    return (int) fd;
+}
+
+static int real_stat_forced(int fd, const char *path, struct statx *ret)
+{
+    int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_FORCE_SYNC;
+
+    if (path[0] == '\0')
+        flags |= AT_EMPTY_PATH;
+    return statx(fd, path, flags, STATX_BASIC_STATS, ret);
+}
+
+static ssize_t real_list(int fd, void *bytes, size_t size)
+{
+    return getdents64(fd, bytes, size);
+}
+
+static const struct volume_calls real_calls = {
+    .open_beneath = real_open_beneath,
+    .stat_forced = real_stat_forced,
+    .read = read,
+    .write = write,
+    .list = real_list,
+    .sync = fsync,
+    .lock = flock,
+    .rename = renameat,
+    .unlink = unlinkat,
+    .mkdir = mkdirat,
+    .close = close,
+};
+
+const struct volume_calls *volume_real_calls(void)
+{
+    return &real_calls;
+}
+
+#define RETRY_INTERRUPTED(result, call)                                                            \
+    do {                                                                                           \
+        (result) = (call);                                                                         \
+    } while ((result) < 0 && errno == EINTR)
+
+int volume_do_open(const struct volume *volume, int dir_fd, const char *path, int flags,
+                   mode_t mode)
+{
+    int at = dir_fd < 0 ? volume_root_fd(volume) : dir_fd;
+    int fd;
+
+    RETRY_INTERRUPTED(fd, volume->calls->open_beneath(at, path, flags | O_CLOEXEC, mode));
+    return fd;
+}
+
+int volume_do_stat(const struct volume *volume, int fd, const char *path, struct statx *ret)
+{
+    int result;
+
+    RETRY_INTERRUPTED(result, volume->calls->stat_forced(fd, path, ret));
+    return result;
+}
+
+ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t size)
+{
+    ssize_t result;
+
+    RETRY_INTERRUPTED(result, volume->calls->read(fd, bytes, size));
+    return result;
+}
+
+ssize_t volume_do_write(const struct volume *volume, int fd, const void *bytes, size_t size)
+{
+    ssize_t result;
+
+    RETRY_INTERRUPTED(result, volume->calls->write(fd, bytes, size));
+    return result;
+}
+
+ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t size)
+{
+    ssize_t result;
+
+    RETRY_INTERRUPTED(result, volume->calls->list(fd, bytes, size));
+    return result;
+}
+
+int volume_do_sync(const struct volume *volume, int fd)
+{
+    int result;
+
+    RETRY_INTERRUPTED(result, volume->calls->sync(fd));
+    return result;
+}
+
+int volume_do_lock(const struct volume *volume, int fd, int operation)
+{
+    int result;
+
+    RETRY_INTERRUPTED(result, volume->calls->lock(fd, operation));
+    return result;
+}
+
+int volume_do_rename(const struct volume *volume, int dir_fd, const char *from, const char *to)
+{
+    int result;
+
+    RETRY_INTERRUPTED(result, volume->calls->rename(dir_fd, from, dir_fd, to));
+    return result;
+}
+
+int volume_do_unlink(const struct volume *volume, int dir_fd, const char *name, int flags)
+{
+    int result;
+
+    RETRY_INTERRUPTED(result, volume->calls->unlink(dir_fd, name, flags));
+    return result;
+}
+
+int volume_do_mkdir(const struct volume *volume, int dir_fd, const char *name, mode_t mode)
+{
+    int result;
+
+    RETRY_INTERRUPTED(result, volume->calls->mkdir(dir_fd, name, mode));
+    return result;
+}
+
+/* Linux has let go of the descriptor even where it says EINTR. */
+int volume_do_close(const struct volume *volume, int fd)
+{
+    int result = volume->calls->close(fd);
+
+    return result < 0 && errno == EINTR ? 0 : result;
+}

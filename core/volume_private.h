@@ -1,0 +1,133 @@
+/* core/volume_private.h - what the volume_* modules share behind core/volume.h.
+ *
+ * Nothing else includes it, except tests.
+ */
+#ifndef MEMSYNC_CORE_VOLUME_PRIVATE_H
+#define MEMSYNC_CORE_VOLUME_PRIVATE_H
+
+#include "core/volume.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/statfs.h>
+
+#define VOLUME_OWN_DIR ".memsyncd"
+#define VOLUME_MARKER_NAME "volume-id"
+#define VOLUME_MARKER_LENGTH 32 /* lower-case hexadecimal digits */
+#define VOLUME_FS_NAME_SIZE 24
+
+/* One root that was opened at the volume's path. Constant once it is published. */
+struct volume_root {
+    int fd;
+    uint64_t device;
+    uint64_t inode;
+    enum volume_kind kind;
+    char fs_name[VOLUME_FS_NAME_SIZE];
+    bool writable;
+    bool directory_times_work;
+    char place[VOLUME_ID_SIZE];            /* file-system id and root inode */
+    char marker[VOLUME_MARKER_LENGTH + 1]; /* "" where there is none */
+    struct volume_root *older;             /* was in use before; closed with the volume */
+};
+
+struct volume {
+    const struct volume_calls *calls;
+    char *path; /* absolute */
+    bool write_marker;
+    bool kind_is_forced;
+    enum volume_kind forced_kind;
+    _Atomic(struct volume_root *) root;
+    pthread_mutex_t publish_lock; /* makes the list of roots grow by one at a time; a leaf */
+};
+
+/* ---- calls of the table, repeated when a signal interrupts them ---- */
+
+/* `dir_fd` -1 is the root. O_CLOEXEC is added. */
+int volume_do_open(const struct volume *volume, int dir_fd, const char *path, int flags,
+                   mode_t mode);
+int volume_do_stat(const struct volume *volume, int fd, const char *path, struct statx *ret);
+ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t size);
+ssize_t volume_do_write(const struct volume *volume, int fd, const void *bytes, size_t size);
+ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t size);
+int volume_do_sync(const struct volume *volume, int fd);
+int volume_do_lock(const struct volume *volume, int fd, int operation);
+int volume_do_rename(const struct volume *volume, int dir_fd, const char *from, const char *to);
+int volume_do_unlink(const struct volume *volume, int dir_fd, const char *name, int flags);
+int volume_do_mkdir(const struct volume *volume, int dir_fd, const char *name, mode_t mode);
+int volume_do_close(const struct volume *volume, int fd);
+
+/* The way of a kernel without openat2: one component at a time, none of them a link. */
+int volume_open_by_component(int dir_fd, const char *path, int flags, mode_t mode);
+
+/* ---- names and attributes ---- */
+
+/* True for one component that leads nowhere else. */
+bool volume_name_is_single(const char *name);
+
+struct file_stamp volume_stamp_from_statx(const struct statx *status);
+
+/* Gives the error that an inner call filled the path that its caller knows; returns `status`. */
+enum status volume_error_at(struct error *error, enum status status, const char *path);
+
+/* ---- opening ---- */
+
+/* By f_type: kind and name of a file system. */
+enum volume_kind volume_kind_of_fs(uint32_t type, char ret_name[VOLUME_FS_NAME_SIZE]);
+
+/* True when this line of mountinfo is the mount `id` and its options keep locks on this node. */
+bool volume_mount_line_keeps_locks(const char *line, uint64_t id);
+
+/* The same for the mount that an open directory lies on; false when that cannot be told. */
+bool volume_mount_keeps_locks(int fd);
+
+/* The marker's digits, or "" where a listing shows no sound one. `known`: it was there before, so
+ * it may be looked up without a listing. */
+MUST_CHECK enum status volume_marker_read(const struct volume *volume, int root_fd, bool known,
+                                          char ret[VOLUME_MARKER_LENGTH + 1], struct error *error);
+
+/* Makes a marker unless somebody else is faster; the one that counts is read afterwards. */
+MUST_CHECK enum status volume_marker_create(const struct volume *volume, int root_fd,
+                                            struct error *error);
+
+/* Opens .memsyncd, creating it. */
+MUST_CHECK enum status volume_own_dir(const struct volume *volume, int root_fd, int *ret,
+                                      struct error *error);
+
+/* Watches whether a directory's times move when an entry is made, replaced and removed. */
+bool volume_probe_directory_times(const struct volume *volume, int root_fd);
+
+/* ---- walking ---- */
+
+/* Opens a directory in an open one, where look-ups are not safe only when a listing shows it;
+ * STATUS_NOT_FOUND else. */
+MUST_CHECK enum status volume_open_listed(const struct volume *volume, int dir_fd, const char *name,
+                                          int *ret, struct error *error);
+
+/* Opens the directory `path` below an open one in this way, a component at a time; makes what is
+ * missing when `may_create`. */
+MUST_CHECK enum status volume_walk(const struct volume *volume, int dir_fd, const char *path,
+                                   bool may_create, int *ret, struct error *error);
+
+/* ---- writing ---- */
+
+#define VOLUME_HEX_SIZE (VOLUME_MARKER_LENGTH + 1)
+
+/* 128 random bits. */
+MUST_CHECK enum status volume_random_hex(char ret[VOLUME_HEX_SIZE]);
+
+/* Gives a file or directory that we made owner, group and mode: those of `model` where there is
+ * one, else what the directory above it allows. What the file system refuses is left as it is. */
+void volume_adopt_attributes(const struct volume *volume, int fd, const struct statx *model,
+                             int dir_fd);
+
+/* Makes a directory below an open one, with its parent's mode and group, durably; one that is there
+ * is fine. */
+MUST_CHECK enum status volume_make_dir(const struct volume *volume, int dir_fd, const char *name,
+                                       struct error *error);
+
+/* Writes a new file, synced and closed; it is gone again after an error. */
+MUST_CHECK enum status volume_write_new(const struct volume *volume, int dir_fd, const char *name,
+                                        const struct statx *model, const char *bytes, size_t size,
+                                        struct error *error);
+
+#endif

@@ -1,0 +1,124 @@
+/* Opening and reading beneath the root. */
+#include "core/volume_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#define READ_STEP_BYTES 4096u
+
+enum status volume_open_dir(const struct volume *volume, int dir_fd, const char *path, int *ret,
+                            struct error *error)
+{
+    int fd = volume_do_open(volume, dir_fd, path, O_RDONLY | O_DIRECTORY, 0);
+
+    if (fd < 0)
+        return error_set_errno(error, errno, path, "cannot open the directory");
+    *ret = fd;
+    return STATUS_OK;
+}
+
+/* O_NONBLOCK: a pipe that somebody put there must not hold us. */
+enum status volume_open_file(const struct volume *volume, int dir_fd, const char *path, int *ret,
+                             struct error *error)
+{
+    int fd = volume_do_open(volume, dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+
+    if (fd < 0)
+        return error_set_errno(error, errno, path, "cannot open the file");
+    *ret = fd;
+    return STATUS_OK;
+}
+
+/* Makes room for one byte more than the `size` that are in use, and the NUL. */
+static bool grow(char **bytes, size_t size, size_t *capacity, size_t size_max)
+{
+    if (size + 1 < *capacity)
+        return true;
+
+    size_t wanted = *capacity < READ_STEP_BYTES ? READ_STEP_BYTES : *capacity * 2;
+    if (wanted > size_max + 2)
+        wanted = size_max + 2;
+    char *larger = realloc(*bytes, wanted);
+    if (!larger)
+        return false;
+    *bytes = larger;
+    *capacity = wanted;
+    return true;
+}
+
+/* Reads to the end of the file: an empty read, not the size that was told, says where that is. */
+static enum status read_to_end(const struct volume *volume, int fd, size_t size_told,
+                               size_t size_max, char **ret, size_t *ret_size, struct error *error)
+{
+    size_t capacity = size_told + 2;
+    size_t size = 0;
+    AUTO_FREE char *bytes = malloc(capacity);
+
+    if (!bytes)
+        return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for %zu bytes", capacity);
+    for (;;) {
+        if (!grow(&bytes, size, &capacity, size_max))
+            return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for %zu bytes", capacity);
+        ssize_t got = volume_do_read(volume, fd, bytes + size, capacity - 1 - size);
+        if (got < 0)
+            return error_set_errno(error, errno, NULL, "cannot read the file");
+        if (got == 0)
+            break;
+        size += (size_t) got;
+        if (size > size_max)
+            return error_set(error, STATUS_TOO_LARGE, NULL, "more than %zu bytes", size_max);
+    }
+    bytes[size] = '\0';
+    *ret = TAKE_PTR(bytes);
+    *ret_size = size;
+    return STATUS_OK;
+}
+
+enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
+                           struct file_image *ret, struct error *error)
+{
+    struct statx status;
+    AUTO_FREE char *bytes = NULL;
+    size_t size = 0;
+
+    if (volume_do_stat(volume, fd, "", &status) < 0)
+        return error_set_errno(error, errno, NULL, "cannot read the file's attributes");
+    if (!S_ISREG(status.stx_mode))
+        return error_set(error, STATUS_DENIED, NULL, "not a regular file");
+    if (status.stx_size > size_max)
+        return error_set(error, STATUS_TOO_LARGE, NULL, "more than %zu bytes", size_max);
+
+    struct file_stamp before = volume_stamp_from_statx(&status);
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return error_set_errno(error, errno, NULL, "cannot read the file");
+    enum status done =
+        read_to_end(volume, fd, (size_t) before.size, size_max, &bytes, &size, error);
+    if (done != STATUS_OK)
+        return done;
+
+    if (volume_do_stat(volume, fd, "", &status) < 0)
+        return error_set_errno(error, errno, NULL, "cannot read the file's attributes");
+    struct file_stamp after = volume_stamp_from_statx(&status);
+    if (!file_stamp_equal(&before, &after) || size != after.size)
+        return error_set(error, STATUS_STALE, NULL, "the file changed while it was read");
+
+    *ret = (struct file_image){.bytes = TAKE_PTR(bytes), .size = size, .stamp = after};
+    return STATUS_OK;
+}
+
+enum status volume_read_file(const struct volume *volume, int dir_fd, const char *path,
+                             size_t size_max, struct file_image *ret, struct error *error)
+{
+    AUTO_CLOSE int fd = -1;
+    enum status status = volume_open_file(volume, dir_fd, path, &fd, error);
+
+    if (status != STATUS_OK)
+        return status;
+    return volume_error_at(error, volume_read_fd(volume, fd, size_max, ret, error), path);
+}
+
+void file_image_destroy(struct file_image *image)
+{
+    free(image->bytes);
+    *image = (struct file_image){0};
+}

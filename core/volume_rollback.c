@@ -1,0 +1,183 @@
+#include "core/volume_rollback.h"
+
+#include "core/fact.h"
+#include "core/manifest.h"
+#include "core/pause_point.h"
+#include "core/volume_rollback_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static enum status restore_fact(const struct rollback *rollback,
+                                const struct journal_old_entry *old, struct error *error)
+{
+    AUTO_CLOSE int fd = -1;
+    AUTO_IMAGE struct file_image image = {0};
+    char backup[NAME_MAX + 1];
+    const char *name = NULL;
+
+    rollback_backup_name(old->fact_id, backup);
+    enum status status = volume_read_file(rollback->volume, rollback->backup_fd, backup,
+                                          FACT_FILE_BYTES_MAX, &image, error);
+    if (status == STATUS_OK)
+        status = rollback_open_parent(rollback, old->path, true, &fd, &name, error);
+    if (status == STATUS_OK)
+        status = volume_replace_file(rollback->volume, fd, name, image.bytes, image.size, error);
+    if (status == STATUS_OK)
+        pause_here(PAUSE_RECOVER_AFTER_FACT);
+    return volume_error_at(error, status, old->path);
+}
+
+static enum status remove_added(const struct rollback *rollback, const struct added_fact *fact,
+                                struct error *error)
+{
+    AUTO_CLOSE int fd = -1;
+    char path[SCOPE_PATH_MAX];
+    char name[NAME_MAX + 1];
+
+    rollback_backup_name(fact->id, name);
+    (void) snprintf(path, sizeof path, "agents/%s/facts/%s", rollback->journal->agent, fact->shard);
+    enum status status = volume_open_dir(rollback->volume, rollback->bucket_fd, path, &fd, error);
+    if (status == STATUS_OK)
+        status = volume_remove_file(rollback->volume, fd, name, error);
+    if (status == STATUS_OK)
+        pause_here(PAUSE_RECOVER_AFTER_FACT);
+    return volume_error_at(error, status, path);
+}
+
+static enum status restore_manifest(const struct rollback *rollback, struct error *error)
+{
+    AUTO_IMAGE struct file_image image = {0};
+    enum status status = STATUS_OK;
+
+    switch (rollback->manifest_action) {
+    case MANIFEST_KEEP:
+        break;
+    case MANIFEST_REMOVE:
+        status = volume_remove_file(rollback->volume, rollback->bucket_fd, rollback->manifest_name,
+                                    error);
+        break;
+    case MANIFEST_RESTORE:
+        status = volume_read_file(rollback->volume, rollback->backup_fd, ROLLBACK_MANIFEST_BACKUP,
+                                  MANIFEST_BYTES_MAX, &image, error);
+        if (status == STATUS_OK)
+            status = volume_replace_file(rollback->volume, rollback->bucket_fd,
+                                         rollback->manifest_name, image.bytes, image.size, error);
+        break;
+    }
+    return volume_error_at(error, status, rollback->manifest_name);
+}
+
+static enum status take_back(const struct rollback *rollback, struct error *error)
+{
+    const struct journal *journal = rollback->journal;
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++)
+        status = restore_fact(rollback, &journal->old_entries[i], error);
+    for (size_t i = 0; status == STATUS_OK && i < rollback->added_count; i++)
+        status = remove_added(rollback, &rollback->added[i], error);
+    if (status != STATUS_OK)
+        return status;
+    pause_here(PAUSE_RECOVER_BEFORE_MANIFEST);
+    status = restore_manifest(rollback, error);
+    if (status == STATUS_OK)
+        pause_here(PAUSE_RECOVER_AFTER_MANIFEST);
+    return status;
+}
+
+/* A directory that must be changed and may not be ends the matter before the first change. */
+static enum status check_right(int fd, const char *path, struct error *error)
+{
+    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
+        return error_set_errno(error, errno, path, "no right to take a change back");
+    return STATUS_OK;
+}
+
+static enum status check_rights(const struct rollback *rollback, struct error *error)
+{
+    const struct journal *journal = rollback->journal;
+    char path[SCOPE_PATH_MAX];
+    const char *name = NULL;
+
+    enum status status = check_right(rollback->bucket_fd, JOURNAL_NAME, error);
+    if (status == STATUS_OK && rollback->backup_fd >= 0)
+        status = check_right(rollback->backup_fd, JOURNAL_RECOVERY_DIR, error);
+    for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++) {
+        AUTO_CLOSE int fd = -1;
+        const char *old_path = journal->old_entries[i].path;
+        status = rollback_open_parent(rollback, old_path, false, &fd, &name, error);
+        if (status == STATUS_OK)
+            status = check_right(fd, old_path, error);
+        else if (status == STATUS_NOT_FOUND)
+            status = STATUS_OK;
+    }
+    for (size_t i = 0; status == STATUS_OK && i < rollback->added_count; i++) {
+        AUTO_CLOSE int fd = -1;
+        (void) snprintf(path, sizeof path, "agents/%s/facts/%s", journal->agent,
+                        rollback->added[i].shard);
+        status = volume_open_dir(rollback->volume, rollback->bucket_fd, path, &fd, error);
+        if (status == STATUS_OK)
+            status = check_right(fd, path, error);
+    }
+    return status;
+}
+
+/* Removes this operation's backups, and what earlier ones could not remove: directories that are
+ * empty by now. */
+static enum status remove_backups(const struct volume *volume, int bucket_fd,
+                                  const struct journal *journal, struct error *error)
+{
+    AUTO_CLOSE int fd = -1;
+    AUTO_LISTING struct listing listing = {0};
+    bool left = false;
+
+    enum status status = volume_open_listed(volume, bucket_fd, JOURNAL_RECOVERY_DIR, &fd, error);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    if (status == STATUS_OK)
+        status = volume_list_fd(volume, fd, &listing, error);
+    for (size_t i = 0; status == STATUS_OK && i < listing.count; i++) {
+        const char *name = listing.entries[i].name;
+        if (strcmp(name, journal->operation_id) == 0)
+            status = volume_remove_dir(volume, fd, name, &left, error);
+        else if (listing.entries[i].is_dir)
+            (void) volume_do_unlink(volume, fd, name, AT_REMOVEDIR); /* refused unless empty */
+    }
+    return status;
+}
+
+enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
+                                     const struct journal *journal, struct error *error)
+{
+    enum status status = remove_backups(volume, bucket_fd, journal, error);
+
+    if (status != STATUS_OK)
+        return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
+    pause_here(PAUSE_RECOVER_BEFORE_JOURNAL);
+    return volume_remove_file(volume, bucket_fd, JOURNAL_NAME, error);
+}
+
+enum status volume_rollback(const struct volume *volume, int bucket_fd, const char *manifest_name,
+                            const struct journal *journal, struct error *error)
+{
+    CLEANUP(rollback_destroy)
+    struct rollback rollback = {
+        .volume = volume,
+        .bucket_fd = bucket_fd,
+        .manifest_name = manifest_name,
+        .journal = journal,
+        .backup_fd = -1,
+    };
+
+    enum status status = rollback_survey(&rollback, error);
+    if (status == STATUS_OK)
+        status = check_rights(&rollback, error);
+    if (status == STATUS_OK && !rollback.settled)
+        status = take_back(&rollback, error);
+    if (status != STATUS_OK)
+        return status;
+    return volume_rollback_clean_up(volume, bucket_fd, journal, error);
+}

@@ -1,0 +1,396 @@
+#include "core/volume_snapshot.h"
+
+#include "core/clock.h"
+#include "core/fact_walk.h"
+#include "core/legacy.h"
+#include "core/pause_point.h"
+
+#include <string.h>
+#include <time.h>
+
+#define ATTEMPTS_UNLOCKED 3
+#define ATTEMPTS_LOCKED 3
+#define LOCK_HOLD_MS 1000
+/* A commit takes milliseconds; whoever holds the lock longer is not waited for, the scope is stale
+ * meanwhile. */
+#define WRITER_WAIT_MS 1000
+/* Longer than the 50 ms after which a peer's writer tries the lock again, so that it gets its turn.
+ */
+#define LOCK_PAUSE_MS 75
+
+/* One attempt under way. */
+struct attempt {
+    const struct snapshot_source *source;
+    const struct snapshot_request *request;
+    struct snapshot *snapshot;
+    bool locked;         /* the user's lock is held: nobody commits meanwhile */
+    uint64_t give_up_ns; /* for the walk */
+    int bucket_fd;
+    int manifest_fd; /* open from the capture to the check, so that its inode cannot be used again
+                      */
+    struct facts_place place;
+};
+
+static struct manifest_mark mark_of(const struct file_image *image, int64_t revision)
+{
+    return (struct manifest_mark){
+        .signature =
+            {
+                .mtime_ns = image->stamp.mtime_ns,
+                .size = image->stamp.size,
+                .revision = revision,
+                .digest = signature_digest(image->bytes, image->size),
+            },
+        .inode = image->stamp.inode,
+        .ctime_ns = image->stamp.ctime_ns,
+    };
+}
+
+static const struct manifest_mark absent_mark = {.signature = {.absent = true}};
+
+static void name_manifest(const struct snapshot_source *source, const struct scope *scope,
+                          struct error *error)
+{
+    if (error)
+        scope_file_path(scope, source->manifest_name, error->path);
+}
+
+static uint64_t writer_deadline(const struct snapshot_request *request)
+{
+    uint64_t patience_ns = clock_deadline_ms(WRITER_WAIT_MS);
+
+    return patience_ns < request->deadline_ns ? patience_ns : request->deadline_ns;
+}
+
+/* Deals with a journal that the listing shows: STATUS_OK when it does not stand in the way,
+ * STATUS_STALE when things were put right and must be looked at again. */
+static enum status settle_journal(const struct attempt *attempt, struct error *error)
+{
+    const struct snapshot_source *source = attempt->source;
+    enum recover_outcome outcome;
+    struct error reason = {0};
+
+    enum status status =
+        volume_recover(source->recovery, source->locks, source->volume, attempt->request->scope,
+                       writer_deadline(attempt->request), &outcome, &reason);
+    if (status != STATUS_OK) {
+        if (error)
+            *error = reason;
+        return status;
+    }
+    switch (outcome) {
+    case RECOVER_NOTHING:
+        return STATUS_OK;
+    case RECOVER_ROLLED_BACK:
+        attempt->snapshot->rolled_back = true;
+        return STATUS_STALE;
+    case RECOVER_LIVE_WRITER:
+        return error_set(error, STATUS_BUSY, reason.path, "a commit is under way");
+    case RECOVER_WAITING:
+        return error_set(error, STATUS_BUSY, reason.path, "%s",
+                         reason.message[0] ? reason.message
+                                           : "an unfinished commit may still be under way");
+    case RECOVER_IMPOSSIBLE:
+        break;
+    }
+    return error_set(error, STATUS_UNAVAILABLE, reason.path, "%s", reason.message);
+}
+
+/* Reads and understands the manifest that a listing shows, and keeps it open. */
+static enum status capture_manifest(struct attempt *attempt, struct manifest *ret,
+                                    struct error *error)
+{
+    const struct snapshot_source *source = attempt->source;
+    AUTO_IMAGE struct file_image image = {0};
+
+    enum status status = volume_open_file(source->volume, attempt->bucket_fd, source->manifest_name,
+                                          &attempt->manifest_fd, error);
+    if (status == STATUS_OK)
+        status =
+            volume_read_fd(source->volume, attempt->manifest_fd, MANIFEST_BYTES_MAX, &image, error);
+    if (status == STATUS_OK)
+        status = manifest_parse(image.bytes, image.size, ret, error);
+    if (status != STATUS_OK) {
+        name_manifest(source, attempt->request->scope, error);
+        return status == STATUS_NOT_FOUND ? STATUS_STALE : status;
+    }
+    attempt->snapshot->live.mark = mark_of(&image, ret->revision);
+    attempt->snapshot->live.bare = false;
+    return STATUS_OK;
+}
+
+/* The second look: the same manifest (or none still), and no commit begun. */
+static enum status check_again(const struct attempt *attempt, struct error *error)
+{
+    const struct snapshot_source *source = attempt->source;
+    const struct live_state *live = &attempt->snapshot->live;
+    AUTO_VIEW struct bucket_view view = {0};
+    AUTO_IMAGE struct file_image image = {0};
+
+    enum status status = bucket_view_read(source->buckets, attempt->request->scope,
+                                          attempt->bucket_fd, &view, error);
+    if (status != STATUS_OK)
+        return status;
+    if (view.has_journal) {
+        status = settle_journal(attempt, error);
+        if (status != STATUS_OK)
+            return status;
+    }
+    if (view.has_manifest == live->mark.signature.absent)
+        return STATUS_STALE;
+    if (!view.has_manifest)
+        return STATUS_OK;
+
+    status = volume_read_file(source->volume, attempt->bucket_fd, source->manifest_name,
+                              MANIFEST_BYTES_MAX, &image, error);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_STALE;
+    if (status != STATUS_OK)
+        return status;
+    struct manifest_mark again = mark_of(&image, live->mark.signature.revision);
+    bool same = signature_equal(&again.signature, &live->mark.signature) &&
+                again.inode == live->mark.inode && again.ctime_ns == live->mark.ctime_ns;
+    return same ? STATUS_OK : STATUS_STALE;
+}
+
+/* True when something of an earlier layout concerns the scope. */
+static bool is_legacy(const struct scope *scope, const struct manifest *manifest,
+                      const struct facts_place *place)
+{
+    return legacy_is_possible(scope, manifest, place->has_agent ? &place->agent : NULL,
+                              place->has_lead ? &place->lead : NULL);
+}
+
+static enum status walk_facts(const struct attempt *attempt, struct error *error)
+{
+    struct refresh_plan *plan = attempt->request->plan;
+    struct fact_walk walk = {
+        .volume = attempt->source->volume,
+        .pool = attempt->source->pool,
+        .scope = attempt->request->scope,
+        .facts_fd = attempt->place.facts_fd,
+        .give_up_ns = attempt->give_up_ns,
+        .files_read = attempt->request->files_read,
+    };
+    enum status status = refresh_plan_begin(plan, attempt->place.facts_fd >= 0);
+
+    if (status == STATUS_OK && attempt->place.facts_fd >= 0)
+        status = fact_walk_run(&walk, plan, error);
+    return status;
+}
+
+/* Facts without a manifest have no signature to check: only the lock tells that nobody writes. */
+static bool needs_lock(const struct attempt *attempt)
+{
+    return attempt->snapshot->live.mark.signature.absent && attempt->place.facts_fd >= 0 &&
+           !attempt->locked;
+}
+
+static enum status read_bucket(struct attempt *attempt, struct error *error)
+{
+    const struct snapshot_source *source = attempt->source;
+    struct snapshot *snapshot = attempt->snapshot;
+    AUTO_VIEW struct bucket_view view = {0};
+    AUTO_MANIFEST struct manifest manifest = {0};
+
+    enum status status = bucket_view_read(source->buckets, attempt->request->scope,
+                                          attempt->bucket_fd, &view, error);
+    if (status == STATUS_OK && view.has_journal)
+        status = settle_journal(attempt, error);
+    if (status != STATUS_OK)
+        return status;
+
+    snapshot->live = (struct live_state){.mark = absent_mark, .bare = true};
+    if (view.has_manifest)
+        status = capture_manifest(attempt, &manifest, error);
+    if (status != STATUS_OK)
+        return status;
+    pause_here(PAUSE_SNAPSHOT_AFTER_CAPTURE);
+    if (view.has_agents)
+        status = bucket_find_facts(source->buckets, attempt->request->scope, attempt->bucket_fd,
+                                   &attempt->place, error);
+    snapshot->unmigrated =
+        is_legacy(attempt->request->scope, view.has_manifest ? &manifest : NULL, &attempt->place);
+    if (status == STATUS_OK && needs_lock(attempt))
+        return STATUS_STALE;
+    if (status == STATUS_OK)
+        status = walk_facts(attempt, error);
+    if (status != STATUS_OK)
+        return status;
+    if (snapshot->live.mark.signature.absent) {
+        bool facts = false;
+        if (attempt->place.facts_fd >= 0)
+            status = fact_walk_any(source->volume, attempt->place.facts_fd, &facts, error);
+        if (status != STATUS_OK)
+            return status;
+        snapshot->live.bare = !facts && !snapshot->unmigrated;
+    }
+    pause_here(PAUSE_SNAPSHOT_AFTER_READ);
+    return check_again(attempt, error);
+}
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        (void) close(fd);
+}
+
+/* One attempt from the beginning; STATUS_STALE: again. */
+static enum status try_once(const struct snapshot_source *source,
+                            const struct snapshot_request *request, bool locked,
+                            struct snapshot *snapshot, struct error *error)
+{
+    struct attempt attempt = {
+        .source = source,
+        .request = request,
+        .snapshot = snapshot,
+        .locked = locked || request->lock_is_held,
+        .give_up_ns = locked ? clock_deadline_ms(LOCK_HOLD_MS) : CLOCK_NEVER,
+        .bucket_fd = -1,
+        .manifest_fd = -1,
+        .place = FACTS_PLACE_NONE,
+    };
+
+    snapshot->attempts++;
+    enum status status = bucket_open(source->buckets, request->scope, &attempt.bucket_fd, error);
+    snapshot->bucket_present = status == STATUS_OK;
+    if (status == STATUS_NOT_FOUND) {
+        snapshot->live = (struct live_state){.mark = absent_mark, .bare = true};
+        snapshot->unmigrated = false;
+        return refresh_plan_begin(request->plan, false);
+    }
+    if (status == STATUS_OK)
+        status = read_bucket(&attempt, error);
+    facts_place_destroy(&attempt.place);
+    close_if_open(attempt.manifest_fd);
+    close_if_open(attempt.bucket_fd);
+    return status;
+}
+
+/* Under the shared lock, if there is a lock file that can be locked; else once more without it. */
+static enum status try_locked(const struct snapshot_source *source,
+                              const struct snapshot_request *request, struct snapshot *snapshot,
+                              struct error *error)
+{
+    struct volume_lock *lock = NULL;
+    enum status locked =
+        volume_lock_acquire(source->locks, source->volume, request->scope, VOLUME_LOCK_SHARED,
+                            false, writer_deadline(request), &lock, error);
+
+    if (locked == STATUS_BUSY)
+        return locked;
+    /* Without a lock file nobody of this format is writing; where locks are refused the checks have
+     * to do. */
+    snapshot->took_lock = snapshot->took_lock || lock != NULL;
+    enum status status = try_once(source, request, true, snapshot, error);
+    volume_lock_release(&lock);
+    return status;
+}
+
+static void pause_for_writers(void)
+{
+    struct timespec pause = {.tv_nsec = (long) (LOCK_PAUSE_MS * NS_PER_MS)};
+
+    (void) nanosleep(&pause, NULL);
+}
+
+enum status snapshot_take(const struct snapshot_source *source,
+                          const struct snapshot_request *request, struct snapshot *ret,
+                          struct error *error)
+{
+    struct snapshot snapshot = {0};
+    enum status status = STATUS_STALE;
+
+    for (unsigned i = 0; status == STATUS_STALE && i < ATTEMPTS_UNLOCKED; i++) {
+        if (i > 0)
+            refresh_plan_distrust_dirs(request->plan);
+        status = try_once(source, request, false, &snapshot, error);
+        if (clock_remaining_ms(request->deadline_ns) == 0)
+            break;
+    }
+    for (unsigned i = 0; status == STATUS_STALE && !request->lock_is_held && i < ATTEMPTS_LOCKED;
+         i++) {
+        if (clock_remaining_ms(request->deadline_ns) == 0)
+            break;
+        if (i > 0)
+            pause_for_writers();
+        status = try_locked(source, request, &snapshot, error);
+    }
+    if (status == STATUS_STALE)
+        return error_set(error, STATUS_TIMEOUT, NULL,
+                         "the scope changes faster than it can be read");
+    if (status == STATUS_OK)
+        *ret = snapshot;
+    return status;
+}
+
+/* No manifest: only a listing tells whether that means "nothing here". */
+static enum status compare_absent(const struct snapshot_source *source, const struct scope *scope,
+                                  int bucket_fd, const struct bucket_view *view,
+                                  struct live_state *ret, struct error *error)
+{
+    AUTO_PLACE struct facts_place place = FACTS_PLACE_NONE;
+    bool any = false;
+    enum status status = STATUS_OK;
+
+    if (view->has_agents)
+        status = bucket_find_facts(source->buckets, scope, bucket_fd, &place, error);
+    if (status == STATUS_OK && place.facts_fd >= 0)
+        status = fact_walk_any(source->volume, place.facts_fd, &any, error);
+    if (status != STATUS_OK)
+        return status;
+    *ret = (struct live_state){
+        .mark = absent_mark,
+        .bare = !any && !view->has_journal && !is_legacy(scope, NULL, &place),
+    };
+    return STATUS_OK;
+}
+
+static enum status compare_by_listing(const struct snapshot_source *source,
+                                      const struct scope *scope, struct live_state *ret,
+                                      struct error *error)
+{
+    AUTO_CLOSE int bucket = -1;
+    AUTO_VIEW struct bucket_view view = {0};
+
+    enum status status = bucket_open(source->buckets, scope, &bucket, error);
+    if (status == STATUS_NOT_FOUND) {
+        *ret = (struct live_state){.mark = absent_mark, .bare = true};
+        return STATUS_OK;
+    }
+    if (status == STATUS_OK)
+        status = bucket_view_read(source->buckets, scope, bucket, &view, error);
+    if (status != STATUS_OK)
+        return status;
+    if (view.has_manifest)
+        return STATUS_STALE; /* it appeared between the look-up and the listing */
+    return compare_absent(source, scope, bucket, &view, ret, error);
+}
+
+enum status snapshot_compare(const struct snapshot_source *source, const struct scope *scope,
+                             struct live_state *ret, struct error *error)
+{
+    enum status status = STATUS_STALE;
+
+    pause_here(PAUSE_COMPARE_BEFORE_OPEN);
+    for (unsigned i = 0; status == STATUS_STALE && i < ATTEMPTS_UNLOCKED; i++) {
+        AUTO_IMAGE struct file_image image = {0};
+        int64_t revision;
+
+        status = bucket_read_manifest(source->buckets, scope, &image, error);
+        if (status == STATUS_NOT_FOUND) {
+            status = compare_by_listing(source, scope, ret, error);
+        } else if (status == STATUS_OK) {
+            status = manifest_scan_revision(image.bytes, image.size, &revision, error);
+            if (status == STATUS_OK)
+                *ret = (struct live_state){.mark = mark_of(&image, revision)};
+        }
+    }
+    pause_here(PAUSE_COMPARE_AFTER_READ);
+    if (status == STATUS_STALE)
+        status =
+            error_set(error, STATUS_UNAVAILABLE, NULL, "the manifest changes while it is read");
+    if (status != STATUS_OK)
+        name_manifest(source, scope, error);
+    return status;
+}

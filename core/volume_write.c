@@ -1,0 +1,206 @@
+/* Atomic, durable replacement and removal. */
+#include "core/volume_private.h"
+
+#include "core/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define FILE_MODE_NEW 0660u   /* less what the directory denies */
+#define FILE_MODE_FIRST 0600u /* until owner and group are right */
+#define TEMPORARY_PREFIX_MAX 200
+#define SILLY_PREFIX ".nfs" /* a removed file that another process of an NFS client has open */
+
+enum status volume_random_hex(char ret[VOLUME_HEX_SIZE])
+{
+    unsigned char bits[VOLUME_MARKER_LENGTH / 2];
+
+    if (getrandom(bits, sizeof bits, 0) != (ssize_t) sizeof bits)
+        return STATUS_IO;
+    for (size_t i = 0; i < sizeof bits; i++)
+        (void) snprintf(ret + 2 * i, 3, "%02x", bits[i]);
+    return STATUS_OK;
+}
+
+void volume_adopt_attributes(const struct volume *volume, int fd, const struct statx *model,
+                             int dir_fd)
+{
+    struct statx own;
+    struct statx above;
+
+    if (volume_do_stat(volume, fd, "", &own) < 0 || volume_do_stat(volume, dir_fd, "", &above) < 0)
+        return;
+
+    const struct statx *from = model ? model : &above;
+    unsigned mode = model ? model->stx_mode & 0777u : above.stx_mode & FILE_MODE_NEW;
+    if (S_ISDIR(own.stx_mode))
+        mode = from->stx_mode & 07777u;
+    /* Giving away needs a right that most have not; the group alone may still be ours to give. */
+    if (own.stx_uid != from->stx_uid || own.stx_gid != from->stx_gid) {
+        if (fchown(fd, from->stx_uid, from->stx_gid) < 0 &&
+            fchown(fd, (uid_t) -1, from->stx_gid) < 0)
+            errno = 0;
+    }
+    if ((own.stx_mode & 07777u) != mode && fchmod(fd, mode) < 0)
+        errno = 0;
+}
+
+static enum status write_bytes(const struct volume *volume, int fd, const char *bytes, size_t size,
+                               struct error *error)
+{
+    while (size > 0) {
+        ssize_t written = volume_do_write(volume, fd, bytes, size);
+        if (written <= 0)
+            return error_set_errno(error, written < 0 ? errno : EIO, NULL, "cannot write");
+        bytes += written;
+        size -= (size_t) written;
+    }
+    return STATUS_OK;
+}
+
+/* Writes, syncs and closes; the descriptor is closed whatever happens. */
+static enum status fill_file(const struct volume *volume, int fd, const char *bytes, size_t size,
+                             struct error *error)
+{
+    enum status status = write_bytes(volume, fd, bytes, size, error);
+
+    if (status == STATUS_OK && volume_do_sync(volume, fd) < 0)
+        status = error_set_errno(error, errno, NULL, "cannot sync");
+    if (volume_do_close(volume, fd) < 0 && status == STATUS_OK)
+        status = error_set_errno(error, errno, NULL, "cannot close");
+    return status;
+}
+
+enum status volume_write_new(const struct volume *volume, int dir_fd, const char *name,
+                             const struct statx *model, const char *bytes, size_t size,
+                             struct error *error)
+{
+    int fd = volume_do_open(volume, dir_fd, name, O_WRONLY | O_CREAT | O_EXCL, FILE_MODE_FIRST);
+
+    if (fd < 0)
+        return error_set_errno(error, errno, name, "cannot create the file");
+    volume_adopt_attributes(volume, fd, model, dir_fd);
+
+    enum status status = fill_file(volume, fd, bytes, size, error);
+    if (status != STATUS_OK)
+        (void) volume_do_unlink(volume, dir_fd, name, 0);
+    return volume_error_at(error, status, name);
+}
+
+/* A name of its own beside `name`, hidden, as the peers make theirs. */
+static enum status temporary_name(const char *name, char ret[NAME_MAX + 1])
+{
+    char hex[VOLUME_HEX_SIZE];
+    enum status status = volume_random_hex(hex);
+
+    if (status != STATUS_OK)
+        return status;
+    int length = (int) text_cut(name, strlen(name), TEMPORARY_PREFIX_MAX);
+    (void) snprintf(ret, NAME_MAX + 1, ".%.*s.%s.tmp", length, name, hex);
+    return STATUS_OK;
+}
+
+static enum status sync_dir(const struct volume *volume, int dir_fd, struct error *error)
+{
+    if (volume_do_sync(volume, dir_fd) < 0)
+        return error_set_errno(error, errno, NULL, "cannot sync the directory");
+    return STATUS_OK;
+}
+
+enum status volume_replace_file(const struct volume *volume, int dir_fd, const char *name,
+                                const char *bytes, size_t size, struct error *error)
+{
+    char temporary[NAME_MAX + 1];
+    struct statx old;
+
+    if (!volume_name_is_single(name))
+        return error_set(error, STATUS_INVALID, name, "not a file name");
+    enum status status = temporary_name(name, temporary);
+    if (status != STATUS_OK)
+        return error_set(error, status, name, "no random numbers");
+
+    bool exists = volume_do_stat(volume, dir_fd, name, &old) == 0 && S_ISREG(old.stx_mode);
+    status = volume_write_new(volume, dir_fd, temporary, exists ? &old : NULL, bytes, size, error);
+    if (status != STATUS_OK)
+        return volume_error_at(error, status, name);
+
+    if (volume_do_rename(volume, dir_fd, temporary, name) < 0) {
+        status = error_set_errno(error, errno, name, "cannot replace the file");
+        (void) volume_do_unlink(volume, dir_fd, temporary, 0);
+        return status;
+    }
+    return volume_error_at(error, sync_dir(volume, dir_fd, error), name);
+}
+
+enum status volume_remove_file(const struct volume *volume, int dir_fd, const char *name,
+                               struct error *error)
+{
+    if (!volume_name_is_single(name))
+        return error_set(error, STATUS_INVALID, name, "not a file name");
+    if (volume_do_unlink(volume, dir_fd, name, 0) < 0 && errno != ENOENT)
+        return error_set_errno(error, errno, name, "cannot remove the file");
+    /* Synced although it was gone: whoever removed it may have died before doing so. */
+    return volume_error_at(error, sync_dir(volume, dir_fd, error), name);
+}
+
+static enum status remove_plain_files(const struct volume *volume, int fd, struct error *error)
+{
+    AUTO_LISTING struct listing listing = {0};
+    enum status status = volume_list_fd(volume, fd, &listing, error);
+
+    for (size_t i = 0; status == STATUS_OK && i < listing.count; i++) {
+        const struct listing_entry *entry = &listing.entries[i];
+        if (!entry->is_file || strncmp(entry->name, SILLY_PREFIX, strlen(SILLY_PREFIX)) == 0)
+            continue;
+        if (volume_do_unlink(volume, fd, entry->name, 0) < 0 && errno != ENOENT)
+            status = error_set_errno(error, errno, NULL, "cannot remove %s", entry->name);
+    }
+    return status;
+}
+
+enum status volume_remove_dir(const struct volume *volume, int dir_fd, const char *name,
+                              bool *ret_left, struct error *error)
+{
+    AUTO_CLOSE int fd = -1;
+
+    if (!volume_name_is_single(name))
+        return error_set(error, STATUS_INVALID, name, "not a directory name");
+    enum status status = volume_open_dir(volume, dir_fd, name, &fd, error);
+    if (status == STATUS_OK)
+        status = remove_plain_files(volume, fd, error);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        return volume_error_at(error, status, name);
+
+    bool left = false;
+    if (status == STATUS_OK && volume_do_unlink(volume, dir_fd, name, AT_REMOVEDIR) < 0 &&
+        errno != ENOENT) {
+        left = errno == ENOTEMPTY || errno == EEXIST;
+        if (!left)
+            return error_set_errno(error, errno, name, "cannot remove the directory");
+    }
+    status = sync_dir(volume, dir_fd, error);
+    if (status != STATUS_OK)
+        return volume_error_at(error, status, name);
+    *ret_left = left;
+    return STATUS_OK;
+}
+
+enum status volume_make_dir(const struct volume *volume, int dir_fd, const char *name,
+                            struct error *error)
+{
+    AUTO_CLOSE int fd = -1;
+
+    if (volume_do_mkdir(volume, dir_fd, name, 0700) < 0) {
+        if (errno == EEXIST)
+            return STATUS_OK;
+        return error_set_errno(error, errno, name, "cannot create the directory");
+    }
+    enum status status = volume_open_dir(volume, dir_fd, name, &fd, error);
+    if (status != STATUS_OK)
+        return status;
+    volume_adopt_attributes(volume, fd, NULL, dir_fd);
+    return volume_error_at(error, sync_dir(volume, dir_fd, error), name);
+}

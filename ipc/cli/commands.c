@@ -1,0 +1,110 @@
+/* commands.c - the table of commands. */
+#include "ipc/cli/commands.h"
+
+#include <string.h>
+
+#define WORDS_ANY 1000000
+#define NAME_BYTES_MAX 40
+#define DISTANCE_MAX 2
+
+static const struct command commands[] = {
+    {"search", run_search, OPTIONS_SCOPE | OPTIONS_FRESHNESS | OPTION_TOP_K | OPTION_CATEGORY, 1,
+     WORDS_ANY, "WORD...", "find facts, best first",
+     "Words, or \"a phrase\", AND, OR, NOT, NEAR, prefix* and parentheses. Put -- before words "
+     "that "
+     "begin with a dash."},
+    {"list", run_list, OPTIONS_SCOPE | OPTIONS_FRESHNESS | OPTION_CATEGORY, 0, 0, "",
+     "list a scope's facts", "Fact files that cannot be read are listed on standard error."},
+    {"get", run_get, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 1, 1, "FACT", "show one fact by its id",
+     NULL},
+    {"memory", run_memory, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 0, 0, "",
+     "show summaries and facts of a scope", NULL},
+    {"summaries", run_summaries, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 0, 0, "",
+     "show a user's summaries", NULL},
+    {"export", run_export, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 0, 0, "",
+     "print a scope's memory as a JSON document", NULL},
+    {"context", run_context, OPTIONS_SCOPE, 0, 0, "",
+     "print the text that is put into an agent's prompt", NULL},
+    {"status", run_status, OPTION_WATCH, 0, 0, "", "show how the agent is doing",
+     "With --watch on a terminal the screen is redrawn; elsewhere each report follows the last."},
+    {"scopes", run_scopes, OPTION_USER | OPTION_NO_USER, 0, 0, "",
+     "list the scopes that the agent knows",
+     "Those of one user with -u; MEMSYNC_USER does not count here."},
+    {"refresh", run_refresh, OPTIONS_SCOPE | OPTION_FULL | OPTION_ALL | OPTION_ACCEPT_VOLUME, 0, 0,
+     "", "bring the index in step with the volume",
+     "Searches do this by themselves. --full is for files that were edited by hand."},
+    {"verify", run_verify, OPTIONS_SCOPE, 0, 0, "",
+     "compare the index with the volume, fact by fact", "Exits with 1 when they differ."},
+    {"events", run_events, OPTIONS_SCOPE | OPTION_COUNT, 0, 0, "",
+     "show changes as they happen, until interrupted",
+     "Without a user: those of all scopes. With a user but no agent: those of all his agents."},
+    {"ping", run_ping, 0, 0, 0, "", "ask whether the agent is there, and which it is", NULL},
+    {"capabilities", run_capabilities, 0, 0, 0, "", "show what the agent's backend can do", NULL},
+    {"backends", run_capabilities, 0, 0, 0, "", "the same as capabilities", NULL},
+    {"doctor", run_doctor, 0, 1, 2, "VOLUME [INDEX_DIR]",
+     "check whether a volume and an index directory are fit for use",
+     "Needs no agent. Writes probes to VOLUME/.memsyncd and removes them. Exits with 1 when "
+     "something is wrong, 0 when there are warnings at most."},
+    {"version", run_version, 0, 0, 0, "", "show the version", NULL},
+    {"help", run_help, 0, 0, 1, "[COMMAND]", "show help", NULL},
+};
+
+const struct command *command_at(size_t i)
+{
+    return i < ARRAY_SIZE(commands) ? &commands[i] : NULL;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+
+    return least < c ? least : c;
+}
+
+/* How many letters must be put in, taken out or replaced. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t a_size = strlen(a), b_size = strlen(b);
+    size_t row[NAME_BYTES_MAX + 1];
+
+    if (a_size > NAME_BYTES_MAX || b_size > NAME_BYTES_MAX)
+        return NAME_BYTES_MAX;
+    for (size_t j = 0; j <= b_size; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_size; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_size; j++) {
+            size_t above = row[j];
+            row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[b_size];
+}
+
+const char *command_nearest(const char *name)
+{
+    const char *nearest = NULL;
+    size_t least = DISTANCE_MAX + 1;
+
+    for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+        const char *candidate = commands[i].name;
+        bool is_start = strlen(name) >= 2 && strncmp(candidate, name, strlen(name)) == 0;
+        size_t steps = is_start ? 0 : distance(name, candidate);
+        if (steps < least && steps < strlen(candidate)) {
+            least = steps;
+            nearest = candidate;
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,227 @@
+/* options.c - reads the command line and the environment. */
+#include "ipc/cli/options.h"
+
+#include "ipc/cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#define TIMEOUT_MS_MAX 600000
+#define STALENESS_MS_MAX 86400000
+#define COUNT_MAX 1000000
+
+static const struct option_row {
+    char letter; /* 0: the long name only */
+    const char *name;
+    const char *value; /* what it stands before, NULL: a switch */
+    enum option_bit bit;
+    const char *help;
+} option_rows[] = {
+    {'e', "endpoint", "ENDPOINT", OPTION_ENDPOINT,
+     "where the agent listens ($MEMSYNC_ENDPOINT; " MEMSYNC_DEFAULT_ENDPOINT ")"},
+    {0, "json", NULL, OPTION_JSON, "print the agent's answer as it came"},
+    {0, "timeout", "MS", OPTION_TIMEOUT, "wait this long for an answer (5000)"},
+    {0, "color", "WHEN", OPTION_COLOR, "auto, always or never; $NO_COLOR means never"},
+    {'h', "help", NULL, OPTION_HELP, "show help, also for a command"},
+    {'V', "version", NULL, OPTION_VERSION, "show the version"},
+    {'u', "user", "USER", OPTION_USER, "whose memory ($MEMSYNC_USER)"},
+    {0, "no-user", NULL, OPTION_NO_USER, "the memory that belongs to no user"},
+    {'a', "agent", "AGENT", OPTION_AGENT, "which agent's facts ($MEMSYNC_AGENT; the default one)"},
+    {'k', "top-k", "N", OPTION_TOP_K, "at most this many results (5)"},
+    {'c', "category", "CATEGORY", OPTION_CATEGORY, "facts of this category only"},
+    {0, "freshness", "MODE", OPTION_FRESHNESS,
+     "strict: compare with the volume first; bounded: unless that was done lately; local: never"},
+    {0, "max-staleness", "MS", OPTION_MAX_STALENESS, "what \"lately\" means for bounded"},
+    {0, "full", NULL, OPTION_FULL, "read every file again, whatever seems unchanged"},
+    {0, "all", NULL, OPTION_ALL, "every scope that the agent knows"},
+    {0, "accept-volume", NULL, OPTION_ACCEPT_VOLUME,
+     "take the volume that is mounted now for the right one"},
+    {0, "watch", NULL, OPTION_WATCH, "show it again every second until interrupted"},
+    {0, "count", "N", OPTION_COUNT, "stop after this many"},
+};
+
+#define OPTION_ROWS ARRAY_SIZE(option_rows)
+
+static const struct option_row *find_row(enum option_bit bit)
+{
+    for (size_t i = 0; i < OPTION_ROWS; i++) {
+        if (option_rows[i].bit == bit)
+            return &option_rows[i];
+    }
+    return NULL;
+}
+
+static bool read_number(const char *name, const char *text, long min, long max, long *ret)
+{
+    char *end;
+
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < min || value > max) {
+        complain(NULL, "--%s takes a number from %ld to %ld, not \"%s\"", name, min, max, text);
+        return false;
+    }
+    *ret = value;
+    return true;
+}
+
+static bool read_word(const char *name, const char *text, const char *const words[3],
+                      const char **ret)
+{
+    for (size_t i = 0; i < 3; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *ret = text;
+            return true;
+        }
+    }
+    complain(NULL, "--%s is %s, %s or %s, not \"%s\"", name, words[0], words[1], words[2], text);
+    return false;
+}
+
+static bool read_text(const char *name, const char *text, const char **ret)
+{
+    if (*text == '\0') {
+        complain(NULL, "--%s must not be empty", name);
+        return false;
+    }
+    *ret = text;
+    return true;
+}
+
+static bool take_option(struct options *options, const struct option_row *row, const char *value)
+{
+    static const char *const colors[] = {"auto", "always", "never"};
+    static const char *const modes[] = {"strict", "bounded", "local"};
+
+    options->given |= row->bit;
+    switch (row->bit) {
+    case OPTION_ENDPOINT:
+        return read_text(row->name, value, &options->endpoint);
+    case OPTION_USER:
+        return read_text(row->name, value, &options->user);
+    case OPTION_AGENT:
+        return read_text(row->name, value, &options->agent);
+    case OPTION_CATEGORY:
+        return read_text(row->name, value, &options->category);
+    case OPTION_COLOR:
+        return read_word(row->name, value, colors, &options->color);
+    case OPTION_FRESHNESS:
+        return read_word(row->name, value, modes, &options->freshness);
+    case OPTION_TIMEOUT:
+        return read_number(row->name, value, 1, TIMEOUT_MS_MAX, &options->timeout_ms);
+    case OPTION_TOP_K:
+        return read_number(row->name, value, 1, COUNT_MAX, &options->top_k);
+    case OPTION_MAX_STALENESS:
+        return read_number(row->name, value, 0, STALENESS_MS_MAX, &options->max_staleness_ms);
+    case OPTION_COUNT:
+        return read_number(row->name, value, 1, COUNT_MAX, &options->count);
+    default: /* a switch */
+        return true;
+    }
+}
+
+static const char *from_environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+/* The forms that getopt_long() wants. */
+static void make_tables(struct option long_rows[OPTION_ROWS + 1], char letters[])
+{
+    char *at = letters;
+
+    *at++ = ':'; /* no messages of its own */
+    for (size_t i = 0; i < OPTION_ROWS; i++) {
+        const struct option_row *row = &option_rows[i];
+        long_rows[i] = (struct option){row->name, row->value ? required_argument : no_argument,
+                                       NULL, row->letter ? row->letter : 256 + (int) i};
+        if (row->letter) {
+            *at++ = row->letter;
+            if (row->value)
+                *at++ = ':';
+        }
+    }
+    *at = '\0';
+    long_rows[OPTION_ROWS] = (struct option){0};
+}
+
+static const struct option_row *find_result(int result)
+{
+    if (result >= 256)
+        return &option_rows[result - 256];
+    for (size_t i = 0; i < OPTION_ROWS; i++) {
+        if (option_rows[i].letter == result)
+            return &option_rows[i];
+    }
+    return NULL;
+}
+
+static bool refuse(int result, char **argv)
+{
+    const char *word = argv[optind - 1];
+    bool is_long = strncmp(word, "--", 2) == 0;
+
+    if (result == ':')
+        complain(NULL, "%s needs a value", word);
+    else if (is_long && optopt != 0)
+        complain(NULL, "%s: that option takes no value", word);
+    else if (!is_long && optopt > 0 && optopt < 256)
+        complain(NULL, "unknown option -%c; see `memsync help`", optopt);
+    else
+        complain(NULL, "unknown or ambiguous option %s; see `memsync help`", word);
+    return false;
+}
+
+bool options_parse(int argc, char **argv, struct options *ret)
+{
+    struct option long_rows[OPTION_ROWS + 1];
+    char letters[2 * OPTION_ROWS + 2];
+    int result;
+
+    *ret = (struct options){.color = "auto",
+                            .user = from_environment("MEMSYNC_USER"),
+                            .agent = from_environment("MEMSYNC_AGENT")};
+    make_tables(long_rows, letters);
+    while ((result = getopt_long(argc, argv, letters, long_rows, NULL)) != -1) {
+        const struct option_row *row = find_result(result);
+        if (!row)
+            return refuse(result, argv);
+        if (!take_option(ret, row, optarg))
+            return false;
+    }
+    if ((ret->given & OPTION_USER) && (ret->given & OPTION_NO_USER)) {
+        complain(NULL, "--user and --no-user exclude each other");
+        return false;
+    }
+    if (ret->given & OPTION_NO_USER)
+        ret->user = NULL;
+    ret->arguments = argv + optind;
+    ret->argument_count = (size_t) (argc - optind);
+    return true;
+}
+
+const char *options_find_misplaced(const struct options *options, unsigned allowed)
+{
+    for (size_t i = 0; i < OPTION_ROWS; i++) {
+        if ((options->given & option_rows[i].bit) && !(allowed & option_rows[i].bit))
+            return option_rows[i].name;
+    }
+    return NULL;
+}
+
+void options_print_help(FILE *file, unsigned bits)
+{
+    for (unsigned bit = 1; bit <= OPTION_COUNT; bit <<= 1) {
+        const struct option_row *row = bits & bit ? find_row(bit) : NULL;
+        char names[60];
+        if (!row)
+            continue;
+        (void) snprintf(names, sizeof names, "%c%c%c --%s%s%s", row->letter ? '-' : ' ',
+                        row->letter ? row->letter : ' ', row->letter ? ',' : ' ', row->name,
+                        row->value ? " " : "", row->value ? row->value : "");
+        (void) fprintf(file, "  %-26s %s\n", names, row->help);
+    }
+}

@@ -1,0 +1,36 @@
+/* request.h - a command's request to the agent. */
+#ifndef MEMSYNC_IPC_CLI_REQUEST_H
+#define MEMSYNC_IPC_CLI_REQUEST_H
+
+#include "ipc/cli/commands.h"
+
+/* The parameters that the options stand for: whose memory, where the command takes that, and how
+ * fresh. NULL after a complaint, e.g. because no user was given; the caller owns it. */
+json_t *request_params(const struct cli *cli);
+
+/* Adds text to the parameters; false, after a complaint, when it is not UTF-8. */
+MUST_CHECK bool request_add_text(const struct cli *cli, json_t *params, const char *name,
+                                 const char *text);
+
+/* Calls a method and reads its result, which the caller owns. With --json it is printed as it came.
+ * Says on standard error what went wrong, and when the answer may be out of date. */
+enum exit_code request_run(struct cli *cli, const char *method, const json_t *params, json_t **ret);
+
+/* The same, silent: nothing is printed; `*ret_text` gets the result as it came, to be freed. */
+enum exit_code request_run_quietly(struct cli *cli, const char *method, const json_t *params,
+                                   json_t **ret, char **ret_text);
+
+/* One line on standard error about all scopes of a result that did not answer with the full,
+ * current truth; nothing when all did. */
+void request_note_scopes(const struct cli *cli, const json_t *result);
+
+/* Opens the client unless it is open. */
+enum exit_code request_open(struct cli *cli);
+
+/* Complains about a failed call and tells the exit code for it. */
+enum exit_code request_complain(const struct cli *cli, int code);
+
+/* "user/agent" of an object with user_id and agent_name, harmless, to be freed. */
+char *request_scope_name(const json_t *scope);
+
+#endif

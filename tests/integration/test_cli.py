@@ -1,0 +1,698 @@
+#!/usr/bin/python3
+"""Runs the real `memsync` against a scripted agent: a ROUTER in a thread.
+
+The command is $MEMSYNC_BUILD/memsync (build/plain when that is not set).
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import zmq
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MEMSYNC = os.path.join(ROOT, os.environ.get("MEMSYNC_BUILD", "build/plain"), "memsync")
+DEADLINE_S = 30
+
+FRESH = {"user_id": "u1", "agent_name": "__default__", "revision": 7, "state": "fresh"}
+TEA = {
+    "id": "fact_tea", "content": "Likes green tea", "category": "preference", "confidence": 0.9,
+    "createdAt": "2026-02-10T09:30:00Z", "title": "Likes green tea",
+}
+
+
+def found(*facts, scopes=(FRESH,)):
+    results = [{"fact": fact, "score": 3.25, "matchType": "fts5", "retrieval": {"bm25": 3.1}}
+               for fact in facts]
+    return {"results": results, "count": len(results), "top_k": 5, "strategy": "words",
+            "scopes": list(scopes), "took_us": 84}
+
+
+class Refusal(Exception):
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+class Agent:
+    """Answers each method with a value, raw JSON text, or what a function of the params says."""
+
+    def __init__(self, directory):
+        self.endpoint = f"ipc://{directory}/agent.sock"
+        self.events_endpoint = f"ipc://{directory}/agent.events"
+        self.answers = {}
+        self.requests = []
+        self.arrived = threading.Event()
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.linger = 0
+        self.socket.bind(self.endpoint)
+        self.events = self.context.socket(zmq.XPUB)
+        self.events.linger = 0
+        self.events.bind(self.events_endpoint)
+        self.stop_read, self.stop_write = os.pipe()
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        poller = zmq.Poller()
+        poller.register(self.socket, zmq.POLLIN)
+        poller.register(self.stop_read, zmq.POLLIN)
+        while True:
+            ready = dict(poller.poll())
+            if self.stop_read in ready:
+                return
+            *envelope, body = self.socket.recv_multipart()
+            reply = self.reply(json.loads(body))
+            self.arrived.set()
+            if reply is not None:
+                self.socket.send_multipart(envelope + [reply.encode()])
+
+    def reply(self, request):
+        self.requests.append((request["method"], request["params"]))
+        answer = self.answers.get(request["method"])
+        head = f'{{"jsonrpc":"2.0","id":{request["id"]},'
+        try:
+            if callable(answer):
+                answer = answer(request["params"])
+            if answer is None:
+                return None
+            text = answer if isinstance(answer, str) else json.dumps(answer)
+            return f'{head}"result":{text}}}'
+        except Refusal as refusal:
+            error = {"code": refusal.code, "message": str(refusal), "data": {"retryable": False}}
+            return f'{head}"error":{json.dumps(error)}}}'
+
+    def close(self):
+        os.write(self.stop_write, b"x")
+        self.thread.join()
+        self.socket.close()
+        self.events.close()
+        self.context.term()
+        os.close(self.stop_read)
+        os.close(self.stop_write)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="memsync-cli-")
+        self.addCleanup(shutil.rmtree, self.directory, True)
+        self.agent = Agent(self.directory)
+        self.addCleanup(self.agent.close)
+        self.environment = {"PATH": os.environ["PATH"], "MEMSYNC_ENDPOINT": self.agent.endpoint}
+        for name, value in os.environ.items():
+            if name.endswith("SAN_OPTIONS"):
+                self.environment[name] = value
+
+    def start(self, *arguments, **options):
+        return subprocess.Popen([MEMSYNC, *arguments], env=self.environment, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, **options)
+
+    def run_cli(self, *arguments, **environment):
+        result = subprocess.run([MEMSYNC, *arguments], env=self.environment | environment,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, timeout=DEADLINE_S, check=False)
+        return (result.returncode, result.stdout.decode(errors="surrogateescape"),
+                result.stderr.decode(errors="surrogateescape"))
+
+    def expect(self, code, *arguments, **environment):
+        """Runs it, checks the exit code, gives output and complaints."""
+        got, out, err = self.run_cli(*arguments, **environment)
+        self.assertEqual(got, code, f"{arguments}: {out}{err}")
+        return out, err
+
+    def run_on_terminal(self, *arguments, columns=60, **environment):
+        master, slave = pty.openpty()
+        settings = {"TERM": "xterm", "COLUMNS": str(columns), "LC_ALL": "C.UTF-8"}
+        process = subprocess.Popen([MEMSYNC, *arguments], stdin=subprocess.DEVNULL, stdout=slave,
+                                   stderr=subprocess.DEVNULL,
+                                   env=self.environment | settings | environment)
+        os.close(slave)
+        output = b""
+        while select.select([master], [], [], DEADLINE_S)[0]:
+            try:
+                data = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            output += data
+        os.close(master)
+        process.wait(DEADLINE_S)
+        return output.decode().replace("\r\n", "\n")
+
+    def last_params(self):
+        return self.agent.requests[-1][1]
+
+
+class Search(Case):
+    def test_prints_a_line_with_tabs_for_each_result(self):
+        self.agent.answers["search"] = found(TEA, TEA | {"id": "f2", "content": "a\tb\nc"})
+        out, err = self.expect(0, "-u", "u1", "search", "tea")
+        self.assertEqual(out, "3.250\tfact_tea\tpreference\t2026-02-10\tLikes green tea\n"
+                              "3.250\tf2\tpreference\t2026-02-10\ta\\tb\\nc\n")
+        self.assertEqual(err, "")
+
+    def test_sends_what_the_options_say(self):
+        self.agent.answers["search"] = found(TEA)
+        self.expect(0, "search", "-u", "u/1", "-a", "Lead", "-k", "7", "-c", "goal", "--freshness",
+                    "bounded", "--max-staleness", "250", "green", "tea", "--timeout", "1000")
+        self.assertEqual(self.last_params(), {
+            "user_id": "u/1", "agent_name": "Lead", "top_k": 7, "category": "goal",
+            "freshness": "bounded", "max_staleness_ms": 250, "query": "green tea",
+            "timeout_ms": 900})
+
+    def test_words_after_two_dashes_are_no_options(self):
+        self.agent.answers["search"] = found(TEA)
+        self.expect(0, "-u", "u1", "search", "--", "-k", "tea")
+        self.assertEqual(self.last_params()["query"], "-k tea")
+
+    def test_takes_user_and_agent_from_the_environment(self):
+        self.agent.answers["search"] = found(TEA)
+        self.expect(0, "search", "tea", MEMSYNC_USER="u9", MEMSYNC_AGENT="coder")
+        self.assertEqual(self.last_params()["user_id"], "u9")
+        self.assertEqual(self.last_params()["agent_name"], "coder")
+        self.expect(0, "search", "tea", "--no-user", MEMSYNC_USER="u9")
+        self.assertIsNone(self.last_params()["user_id"])
+        self.assertIsNone(self.last_params()["agent_name"])
+
+    def test_without_a_user_it_says_what_to_give_and_asks_nothing(self):
+        _, err = self.expect(2, "search", "tea")
+        for wanted in ("-u USER", "MEMSYNC_USER", "--no-user"):
+            self.assertIn(wanted, err)
+        self.assertEqual(self.agent.requests, [])
+
+    def test_no_result_is_exit_code_1(self):
+        self.agent.answers["search"] = found()
+        self.assertEqual(self.expect(1, "-u", "u1", "search", "x"), ("", ""))
+
+    def test_json_is_the_answer_as_it_came(self):
+        text = '{"results": [ {"fact":{"id":"a","n":123456789012345678901234567890,"s":"\\ud800"},' \
+               '"score":0.90}], "count":1}'
+        self.agent.answers["search"] = text
+        out, _ = self.expect(0, "-u", "u1", "--json", "search", "x")
+        self.assertEqual(out, text + "\n")
+
+    def test_an_answer_that_may_be_outdated_gets_one_line(self):
+        self.agent.answers["search"] = found(TEA, scopes=(
+            FRESH, FRESH | {"agent_name": "coder", "state": "stale", "age_ms": 12340, "reason": "busy"},
+            FRESH | {"user_id": None, "state": "unverified", "reason": "volume\x1b[31m away"}))
+        for option in ("--json", "--timeout=1000"):
+            out, err = self.expect(0, "-u", "u1", "search", "x", option)
+            self.assertTrue(out)
+            self.assertEqual(err, "memsync search: u1/coder is stale, last compared 12.3 s ago "
+                                  "(busy); (no user)/__default__ is unverified "
+                                  "(volume\\x1b[31m away)\n")
+
+    def test_a_refreshed_answer_needs_no_remark(self):
+        self.agent.answers["search"] = found(TEA, scopes=(FRESH | {"state": "refreshed"},))
+        _, err = self.expect(0, "-u", "u1", "search", "x")
+        self.assertEqual(err, "")
+
+    def test_broken_files_are_remarked_on(self):
+        self.agent.answers["search"] = found(TEA, scopes=(FRESH | {"broken": 2},))
+        _, err = self.expect(0, "-u", "u1", "search", "x")
+        self.assertIn("cannot be read", err)
+        self.assertEqual(err.count("\n"), 1)
+
+    def test_a_lowered_limit_is_remarked_on(self):
+        self.agent.answers["search"] = found(TEA) | {"top_k": 1000, "clamped": True}
+        _, err = self.expect(0, "-u", "u1", "-k", "5000", "search", "x")
+        self.assertIn("at most 1000", err)
+
+    def test_text_that_is_not_utf8_is_refused(self):
+        _, err = self.expect(2, "-u", "u1", "search", b"\xff")
+        self.assertIn("UTF-8", err)
+
+
+class Terminal(Case):
+    ESCAPES = "a\x1b[2Jb\x07c\u009bd\u202ee\u2066f"
+
+    def test_nothing_of_a_fact_is_a_control_sequence(self):
+        self.agent.answers["search"] = found(TEA | {"content": self.ESCAPES, "id": "\x1b]0;x\x07"})
+        self.agent.answers["get_fact"] = {"fact": TEA | {"content": self.ESCAPES, "\x1bk": "\x1bv"},
+                                          "scope": FRESH}
+        shown = "a\\x1b[2Jb\\x07c\\u009bd\\u202ee\\u2066f"
+        for arguments in (("search", "x"), ("get", "x")):
+            out, _ = self.expect(0, "-u", "u1", *arguments)
+            self.assertIn(shown, out)
+            on_terminal = self.run_on_terminal("-u", "u1", "--color", "never", *arguments,
+                                               columns=200)
+            self.assertIn(shown, on_terminal)
+            for text in (out, on_terminal):
+                self.assertNotRegex(text, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066]")
+
+    def test_a_table_has_titles_and_keeps_to_the_width(self):
+        self.agent.answers["search"] = found(TEA, TEA | {"content": "word " * 50},
+                                             TEA | {"content": "お茶が好きです。" * 10})
+        lines = self.run_on_terminal("-u", "u1", "--color", "never", "search", "x",
+                                     columns=80).splitlines()
+        self.assertRegex(lines[0], r"^SCORE  FACT +CATEGORY +CREATED +CONTENT$")
+        self.assertTrue(lines[1].endswith("Likes green tea"))
+        self.assertTrue(lines[2].endswith("…") and len(lines[2]) == 80, lines[2])
+        columns = sum(2 if ord(c) > 0x2fff else 1 for c in lines[3])
+        self.assertTrue(lines[3].endswith("…") and 79 <= columns <= 80, lines[3])
+        self.assertEqual({line.index("preference") for line in lines[1:]},
+                         {lines[0].index("CATEGORY")})
+
+    def test_widths_count_without_a_utf8_locale_too(self):
+        self.agent.answers["search"] = found(TEA | {"content": "茶" * 100})
+        text = self.run_on_terminal("-u", "u1", "search", "x", "--color=never", LC_ALL="C")
+        self.assertIn("茶…", text)
+
+    def test_colour_is_for_terminals_that_want_it(self):
+        self.agent.answers["search"] = found(TEA)
+        search = ("-u", "u1", "search", "x")
+        self.assertIn("\x1b[1m", self.run_on_terminal(*search))
+        self.assertNotIn("\x1b", self.run_on_terminal(*search, NO_COLOR="1"))
+        self.assertNotIn("\x1b", self.run_on_terminal(*search, TERM="dumb"))
+        self.assertNotIn("\x1b", self.run_on_terminal(*search, "--color=never"))
+        self.assertIn("\x1b", self.run_on_terminal(*search, "--color=always", NO_COLOR="1"))
+        self.assertNotIn("\x1b", self.expect(0, *search)[0])
+
+    def test_status_is_redrawn_until_interrupted(self):
+        self.agent.answers["status"] = {"version": "0.1.0", "problems": []}
+        master, slave = pty.openpty()
+        process = subprocess.Popen([MEMSYNC, "status", "--watch"], stdout=slave,
+                                   env=self.environment | {"TERM": "xterm"})
+        os.close(slave)
+        output = b""
+        while output.count(b"\x1b[H") < 2:
+            self.assertTrue(select.select([master], [], [], DEADLINE_S)[0])
+            output += os.read(master, 65536)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(DEADLINE_S), 130)
+        os.close(master)
+
+
+class Reading(Case):
+    def test_list_shows_facts_and_names_broken_files(self):
+        self.agent.answers["list_facts"] = {
+            "facts": [TEA, TEA | {"id": "b", "category": "other", "categoryExtension": "hobby"}],
+            "count": 2, "scope": FRESH,
+            "broken": [{"path": "users/u1/x.md", "problem": "no front matter", "kind": "broken"}]}
+        out, err = self.expect(0, "-u", "u1", "list")
+        self.assertEqual(out.splitlines()[1], "b\thobby\t2026-02-10\tLikes green tea")
+        self.assertIn("cannot read users/u1/x.md: no front matter", err)
+
+    def test_get_shows_all_of_a_fact(self):
+        self.agent.answers["get_fact"] = {"fact": TEA | {
+            "content": "line one\nline two", "topics": ["a", "b"], "since": {"$date": "2026-01-01"},
+            "big": 0, "nested": {"deep": {"x": 0.1}}}, "scope": FRESH}
+        out, _ = self.expect(0, "-u", "u1", "get", "fact_tea")
+        self.assertEqual(self.last_params()["fact_id"], "fact_tea")
+        self.assertTrue(out.endswith("\nline one\nline two\n"))
+        self.assertRegex(out, r"(?m)^topics +a, b$")
+        self.assertRegex(out, r"(?m)^since +2026-01-01$")
+        self.assertRegex(out, r"(?m)^confidence +0\.9$")
+        self.assertRegex(out, r"(?m)^nested\n  deep\n    x  0\.1$")
+
+    def test_numbers_and_surrogates_beyond_a_tree_are_shown(self):
+        self.agent.answers["get_fact"] = \
+            '{"fact":{"id":"a","big":-123456789012345678901234567890,"huge":1e999,' \
+            '"s":"x\\ud800y\\ud83d\\ude00","list":[12345678901234567890],"content":"c"}}'
+        out, _ = self.expect(0, "-u", "u1", "get", "a")
+        self.assertRegex(out, r"(?m)^big +-123456789012345678901234567890$")
+        self.assertRegex(out, r"(?m)^huge +1e999$")
+        self.assertRegex(out, "(?m)^s +x\ufffdy\U0001f600$")
+        self.assertRegex(out, r"(?m)^list +12345678901234567890$")
+
+    def test_export_keeps_every_spelling(self):
+        self.agent.answers["export_memory"] = \
+            ' {"scope":{"memory":1}, "memory": {"a" :0.90,"b":[1,{"c":"x\\u00e9, \\"{}"}],"d":{},' \
+            '"e":[ ],"f":123456789012345678901234567890,"g":"\\ud800"} }'
+        out, _ = self.expect(0, "-u", "u1", "export")
+        self.assertEqual(out, '{\n  "a": 0.90,\n  "b": [\n    1,\n    {\n      "c": "x\\u00e9, \\"{}"'
+                              '\n    }\n  ],\n  "d": {},\n  "e": [],\n'
+                              '  "f": 123456789012345678901234567890,\n  "g": "\\ud800"\n}\n')
+
+    def test_summaries_that_are_empty_are_left_out(self):
+        def entry(text):
+            return {"summary": text, "updatedAt": "2026-02-01T00:00:00Z" if text else ""}
+        summaries = {"user": {"workContext": entry("Runs a team."), "topOfMind": entry("")},
+                     "history": {"recentMonths": entry("Rested.\nThen worked.")}}
+        self.agent.answers["get_summaries"] = {"summaries": summaries, "scope": FRESH}
+        out, _ = self.expect(0, "-u", "u1", "summaries")
+        self.assertEqual(out, "user.workContext  2026-02-01T00:00:00Z\nRuns a team.\n\n"
+                              "history.recentMonths  2026-02-01T00:00:00Z\nRested.\nThen worked.\n\n")
+        self.agent.answers["get_memory"] = {"memory": summaries | {"revision": 7, "facts": [TEA]},
+                                            "scope": FRESH}
+        out, _ = self.expect(0, "-u", "u1", "memory")
+        self.assertIn("revision 7", out)
+        self.assertIn("Runs a team.", out)
+        self.assertIn("fact_tea\tpreference", out)
+        self.agent.answers["get_summaries"] = {"summaries": {"user": {}}, "scope": FRESH}
+        self.expect(1, "-u", "u1", "summaries")
+
+    def test_context_is_printed_as_it_is(self):
+        self.agent.answers["get_context"] = {"text": "Facts:\n- likes tea"}
+        self.assertEqual(self.expect(0, "-u", "u1", "context")[0], "Facts:\n- likes tea\n")
+        self.agent.answers["get_context"] = {"text": ""}
+        self.expect(1, "-u", "u1", "context")
+
+
+class Operating(Case):
+    def test_ping_tells_who_is_there(self):
+        self.agent.answers["ping"] = {"protocol": 1, "name": "memsyncd", "version": "0.1.0",
+                                      "backend": "deermem", "events": None, "pid": 42}
+        out, _ = self.expect(0, "ping")
+        self.assertRegex(out, r"^memsyncd 0\.1\.0 \(protocol 1, backend deermem, pid 42\) answered in")
+        self.agent.answers["ping"]["protocol"] = 2
+        _, err = self.expect(4, "ping")
+        self.assertIn("protocol 2", err)
+
+    def test_status_puts_problems_last(self):
+        self.agent.answers["status"] = {
+            "problems": ["the volume is away"], "version": "0.1.0", "uptime_s": 5,
+            "volume": {"path": "/srv", "kind": "nfs"}, "sync": {"lag": [{"user_id": "u1"}]}}
+        out, _ = self.expect(0, "status")
+        self.assertTrue(out.endswith("problem  the volume is away\n"))
+        self.assertRegex(out, r"(?m)^volume\n  path  /srv\n  kind  nfs$")
+
+    def test_status_watch_without_a_terminal_prints_reports(self):
+        self.agent.answers["status"] = {"version": "0.1.0", "problems": []}
+        process = self.start("status", "--watch", "--json")
+        for _ in range(2):
+            self.assertEqual(json.loads(process.stdout.readline())["version"], "0.1.0")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=DEADLINE_S)
+        self.assertEqual((process.returncode, err), (130, ""))
+
+    def test_scopes_are_fetched_page_by_page(self):
+        rows = [{"user_id": f"u{i}", "agent_name": "a", "state": "synced", "revision": i,
+                 "facts": 2, "broken": 0} for i in range(1500)]
+        rows[3] |= {"user_id": None, "unmigrated": True}
+        self.agent.answers["scopes"] = lambda params: {
+            "scopes": rows[params["offset"]:params["offset"] + params["limit"]], "count": len(rows)}
+        out, _ = self.expect(0, "scopes", MEMSYNC_USER="u9")
+        lines = out.splitlines()
+        self.assertEqual(len(lines), 1500)
+        self.assertEqual(lines[3], "\ta\tsynced\t3\t2\t0\told format")
+        self.assertEqual(lines[1499], "u1499\ta\tsynced\t1499\t2\t0\t")
+        self.assertNotIn("user_id", self.last_params())
+        self.agent.answers["scopes"] = {"scopes": [], "count": 0}
+        self.expect(1, "scopes", "-u", "u1")
+        self.assertEqual(self.last_params()["user_id"], "u1")
+
+    def test_refresh_says_what_it_did(self):
+        self.agent.answers["refresh"] = {"scope": FRESH | {"state": "refreshed"}, "facts": 120,
+                                         "broken": 1, "read": 3, "took_us": 4200}
+        out, _ = self.expect(0, "-u", "u1", "refresh", "--full")
+        self.assertEqual(out, "u1/__default__: refreshed, revision 7, 120 facts (3 read, 1 broken) "
+                              "in 4.2 ms\n")
+        self.assertIs(self.last_params()["full"], True)
+        self.agent.answers["refresh"] = {"requested": 17}
+        out, _ = self.expect(0, "refresh", "--all", "--accept-volume")
+        self.assertRegex(out, r"requested +17")
+        self.assertEqual({name: self.last_params().get(name) for name in
+                          ("all", "accept_volume", "user_id")},
+                         {"all": True, "accept_volume": True, "user_id": None})
+        _, err = self.expect(2, "refresh")
+        self.assertIn("--all", err)
+
+    def test_verify_lists_differences(self):
+        self.agent.answers["verify"] = {"checked": 3, "missing": ["a"], "extra": [],
+                                        "different": ["b", "c"], "ok": False, "scope": FRESH}
+        out, _ = self.expect(1, "-u", "u1", "verify")
+        self.assertEqual(out.splitlines()[:3], ["missing  a", "different  b", "different  c"])
+        self.assertIn("3 facts checked, 1 missing, 0 extra, 2 different", out)
+        self.agent.answers["verify"] = {"checked": 3, "missing": [], "extra": [], "different": [],
+                                        "ok": True, "scope": FRESH}
+        out, _ = self.expect(0, "-u", "u1", "verify")
+        self.assertEqual(out, "ok: 3 facts checked, 0 missing, 0 extra, 0 different\n")
+
+    def test_capabilities(self):
+        self.agent.answers["capabilities"] = {"backend": "deermem", "methods": {"search": True}}
+        for name in ("capabilities", "backends"):
+            self.assertRegex(self.expect(0, name)[0], r"(?m)^  search  true$")
+
+
+class Events(Case):
+    def setUp(self):
+        super().setUp()
+        self.agent.answers["ping"] = {"protocol": 1, "events": self.agent.events_endpoint}
+
+    def follow(self, *arguments):
+        """Starts it and waits for its subscription, which is returned."""
+        process = self.start("events", *arguments)
+        self.assertTrue(self.agent.events.poll(DEADLINE_S * 1000))
+        return process, self.agent.events.recv()[1:].decode()
+
+    def publish(self, topic, **body):
+        self.agent.events.send_multipart([topic.encode(), json.dumps(body).encode()])
+
+    def test_prints_events_and_tells_of_missed_ones(self):
+        process, prefix = self.follow("--count", "4")
+        self.assertEqual(prefix, "")
+        common = {"event": "refreshed", "user_id": "u1", "agent_name": "a", "cause": "\x1b[31m"}
+        self.publish("scope/u1/a/", **common, epoch=1, n=3, revision=8)
+        self.publish("scope/u2/a/", **common, epoch=1, n=9)
+        self.publish("scope/u1/a/", **common, epoch=1, n=6)
+        self.publish("scope/u1/a/", **common, epoch=2, n=7)
+        out, err = process.communicate(timeout=DEADLINE_S)
+        self.assertEqual(process.returncode, 0)
+        lines = out.splitlines()
+        self.assertEqual(len(lines), 4)
+        self.assertRegex(lines[0], r"^[-0-9]+ [:0-9]+ refreshed u1/a cause=\\x1b\[31m revision=8$")
+        self.assertEqual(err.splitlines(),
+                         ["memsync events: missed 2 events of scope/u1/a/",
+                          "memsync events: the agent counts anew; events of scope/u1/a/ may have "
+                          "been missed"])
+
+    def test_asks_for_the_scopes_wanted(self):
+        for arguments, prefix in (
+                (("-u", "u/1"), "scope/u%2F1/"),
+                (("-u", "u1", "-a", "Lead-X"), "scope/u1/lead-x/"),
+                (("--no-user",), "scope//"),
+                (("--no-user", "-a", "x"), "scope//x/")):
+            process, got = self.follow(*arguments)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=DEADLINE_S)
+            self.assertEqual((got, process.returncode, err), (prefix, 130, ""))
+            self.agent.events.recv()  # the end of the subscription
+
+    def test_json_is_the_body_as_it_came(self):
+        process, _ = self.follow("--json", "--count", "1")
+        self.agent.events.send_multipart([b"scope/u1/a/", b'{"n": 1,"x":0.90}'])
+        self.assertEqual(process.communicate(timeout=DEADLINE_S)[0], '{"n": 1,"x":0.90}\n')
+
+    def test_a_timeout_is_no_result(self):
+        process, _ = self.follow("--timeout", "50")
+        process.communicate(timeout=DEADLINE_S)
+        self.assertEqual(process.returncode, 1)
+
+    def test_an_agent_without_events_refuses(self):
+        self.agent.answers["ping"] = {"protocol": 1, "events": None}
+        _, err = self.expect(4, "events")
+        self.assertIn("no events", err)
+
+
+class ExitCodes(Case):
+    def test_the_agents_errors(self):
+        for error, code in ((-32001, 1), (-32003, 5), (-32602, 4), (-32006, 4), (-32004, 4),
+                            (-32009, 4), (-32099, 4)):
+            def refuse(_, error=error):
+                raise Refusal(error, "because\nof \x1bthis")
+            self.agent.answers["get_fact"] = refuse
+            out, err = self.expect(code, "-u", "u1", "get", "x")
+            self.assertEqual(out, "")
+            self.assertIn("because of \\x1bthis", err)
+            self.assertEqual(err.count("\n"), 1)
+
+    def test_nobody_at_the_endpoint_is_told_at_once(self):
+        start = time.monotonic()
+        _, err = self.expect(3, "-e", f"ipc://{self.directory}/none", "--timeout", "20000", "ping")
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertIn("systemctl status memsyncd", err)
+
+    def test_no_answer_within_the_timeout(self):
+        _, err = self.expect(3, "--timeout", "100", "ping")
+        self.assertIn("100 ms", err)
+
+    def test_something_else_at_the_endpoint(self):
+        self.agent.reply = lambda request: "hello"
+        self.expect(5, "ping")
+
+    def test_wrong_command_lines(self):
+        for arguments, wanted in (
+                (("serch",), "search"), (("stats",), "status"), (("xyzzy",), "memsync help"),
+                (("help", "refesh"), "refresh"), (("add",), "no command"),
+                (("search", "-u", "u1"), "missing"), (("ping", "x"), "too much"),
+                (("ping", "-k", "3"), "--top-k"), (("ping", "--nope"), "--nope"),
+                (("ping", "-x"), "-x"), (("ping", "--json=1"), "no value"),
+                (("search", "-u"), "needs a value"), (("search", "x", "-u", ""), "empty"),
+                (("search", "x", "-u", "u", "--no-user"), "exclude"),
+                (("search", "x", "-k", "0"), "from 1"), (("search", "x", "-k", "5x"), "5x"),
+                (("ping", "--timeout", "0"), "from 1"), (("ping", "--color", "red"), "always"),
+                (("search", "x", "--freshness", "new"), "strict"),
+                (("-e", "http://x", "ping"), "unknown transport"),
+                (("-e", "ipc:///" + 107 * "x", "ping"), "108"),
+                (("doctor",), "missing")):
+            out, err = self.expect(2, *arguments)
+            self.assertEqual(out, "")
+            self.assertIn(wanted, err)
+        self.expect(2)
+        self.assertEqual(self.agent.requests, [])
+
+    def test_interrupt_ends_quietly(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.agent.arrived.clear()
+            process = self.start("-u", "u1", "--timeout", "60000", "search", "x")
+            self.assertTrue(self.agent.arrived.wait(DEADLINE_S))
+            process.send_signal(number)
+            out, err = process.communicate(timeout=DEADLINE_S)
+            self.assertEqual((process.returncode, out, err), (128 + number, "", ""))
+
+    def test_output_that_cannot_be_written(self):
+        self.agent.answers["search"] = found(TEA)
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            process = subprocess.run([MEMSYNC, "-u", "u1", "search", "x"], env=self.environment,
+                                     stdout=full, stderr=subprocess.PIPE, timeout=DEADLINE_S,
+                                     check=False)
+        self.assertEqual(process.returncode, 4)
+        self.assertIn(b"No space left", process.stderr)
+
+
+class Help(Case):
+    def commands(self):
+        out, _ = self.expect(0, "help")
+        part = out.split("Commands:\n")[1].split("\n\n")[0]
+        return [line.split()[0] for line in part.splitlines()]
+
+    def options_of(self, command):
+        return set(re.findall(r"(?m)^  (?:-\w,|   ) (--[a-z-]+)", self.expect(0, "help", command)[0]))
+
+    def test_every_command_has_help_in_both_ways(self):
+        for command in self.commands():
+            out, _ = self.expect(0, "help", command)
+            self.assertTrue(out.startswith(f"usage: memsync {command}"))
+            self.assertEqual(self.expect(0, command, "--help")[0], out)
+            self.assertLessEqual(max(map(len, out.splitlines())), 120)
+
+    def test_writing_commands_are_not_there_yet(self):
+        self.assertFalse({"add", "update", "delete", "import", "clear"} & set(self.commands()))
+
+    def test_version(self):
+        for arguments in (("version",), ("--version",), ("-V",), ("ping", "-V")):
+            self.assertRegex(self.expect(0, *arguments)[0], r"^memsync \d+\.\d+\.\d+ \(protocol 1\)$")
+
+    def complete(self, *words):
+        script = (f"source {ROOT}/ipc/cli/memsync.bash; COMP_WORDS=(\"$@\"); "
+                  "COMP_CWORD=$(($# - 1)); _memsync; printf '%s\\n' \"${COMPREPLY[@]}\"")
+        result = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True,
+                                text=True, check=True, timeout=DEADLINE_S)
+        return set(result.stdout.split())
+
+    def test_completion_knows_all_commands_and_their_options(self):
+        self.assertEqual(self.complete("memsync", ""), set(self.commands()))
+        self.assertEqual(self.complete("memsync", "-u", "search", "se"), {"search"})
+        for command in self.commands():
+            offered = self.complete("memsync", command, "--")
+            self.assertEqual(offered, self.options_of(command), command)
+        self.assertEqual(self.complete("memsync", "search", "-u", ""), set())
+        self.assertEqual(self.complete("memsync", "search", "--freshness", "b"), {"bounded"})
+
+    def test_the_manual_knows_all_commands_and_options(self):
+        with open(f"{ROOT}/docs/man/memsync.1", encoding="utf-8") as file:
+            manual = file.read()
+        named = set(re.findall(r"^\.It Cm ([a-z]+)(?: , ([a-z]+))?", manual, re.M))
+        named = {name for pair in named for name in pair if name}
+        self.assertLessEqual(set(self.commands()), named)
+        options = {option for command in self.commands() for option in self.options_of(command)}
+        described = {"-" + option for option in re.findall(r"^\.It Fl (?:\w , Fl )?(-[a-z-]+)",
+                                                           manual, re.M)}
+        self.assertEqual(options, described)
+
+
+class Doctor(Case):
+    def setUp(self):
+        super().setUp()
+        self.volume = os.path.join(self.directory, "volume")
+        os.makedirs(os.path.join(self.volume, "users", "u1"))
+
+    def files(self):
+        return sorted(os.path.join(path, name) for path, directories, names in os.walk(self.volume)
+                      for name in directories + names)
+
+    def examine(self, code, *arguments):
+        out, _ = self.expect(code, "doctor", "--json", self.volume, *arguments)
+        return json.loads(out)
+
+    def levels(self, report, check):
+        return [finding["level"] for finding in report["findings"] if finding["check"] == check]
+
+    def test_a_good_volume_is_told_and_left_as_it_was(self):
+        before = self.files()
+        report = self.examine(0, os.path.join(self.directory, "index", "deep"))
+        for check in ("write", "locks", "times", "owner", "index"):
+            self.assertEqual(self.levels(report, check), ["ok"], report)
+        self.assertEqual(self.files(), before)
+
+    def test_an_agents_own_directory_stays(self):
+        os.makedirs(os.path.join(self.volume, ".memsyncd"))
+        with open(os.path.join(self.volume, ".memsyncd", "volume-id"), "w", encoding="utf-8"):
+            pass
+        before = self.files()
+        self.examine(0)
+        self.assertEqual(self.files(), before)
+
+    def test_an_index_in_the_volume_is_warned_about(self):
+        report = self.examine(0, os.path.join(self.volume, ".retrieval"))
+        self.assertEqual(self.levels(report, "index"), ["warning"])
+        self.assertEqual(report["worst"], "warning")
+        neighbour = self.volume + "-index"
+        self.assertEqual(self.levels(self.examine(0, neighbour), "index"), ["ok"])
+
+    def test_an_index_on_a_strange_file_system_is_an_error_with_a_cure(self):
+        report = self.examine(1, "/proc")
+        finding = [one for one in report["findings"]
+                   if one["check"] == "index" and one["level"] == "error"][0]
+        self.assertIn("index.path", finding["cure"])
+
+    def test_a_link_in_the_place_of_its_directory_is_not_followed(self):
+        elsewhere = os.path.join(self.directory, "elsewhere")
+        os.makedirs(elsewhere)
+        os.symlink(elsewhere, os.path.join(self.volume, ".memsyncd"))
+        report = self.examine(1)
+        self.assertEqual(self.levels(report, "write"), ["error"])
+        self.assertEqual(os.listdir(elsewhere), [])
+
+    def test_plain_output_has_a_line_with_tabs_for_each_finding(self):
+        out, _ = self.expect(0, "doctor", self.volume)
+        for line in out.splitlines():
+            self.assertEqual(line.count("\t"), 3)
+            self.assertIn(line.split("\t")[0], ("ok", "info", "warning"))
+
+    def test_what_is_no_directory_is_a_usage_error(self):
+        with socket.socket(socket.AF_UNIX) as sock:
+            path = os.path.join(self.directory, "s")
+            sock.bind(path)
+            for volume in (os.path.join(self.directory, "none"), path, ""):
+                self.expect(2, "doctor", volume)
+
+    @unittest.skipIf(os.geteuid() == 0 and not shutil.which("setpriv"), "needs setpriv as root")
+    def test_a_volume_without_permission_is_an_error(self):
+        os.chmod(self.directory, 0o755)
+        os.chmod(self.volume, 0o555)
+        command = [MEMSYNC, "doctor", "--json", self.volume]
+        if os.geteuid() == 0:
+            command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
+        result = subprocess.run(command, env=self.environment, capture_output=True, text=True,
+                                timeout=DEADLINE_S, check=False)
+        os.chmod(self.volume, 0o755)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        report = json.loads(result.stdout)
+        self.assertEqual(self.levels(report, "write"), ["error"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+"""Runs every test of a build and sums them up: "N passed, N failed" is the last line.
+
+Unit tests are Criterion programs, races are one plain program (it must run under the thread sanitizer, where
+Criterion does not start), integration tests are unittest files that start the real programs.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM_TIMEOUT_S = 900
+
+
+class Totals:
+    def __init__(self):
+        self.passed = 0
+        self.failed = 0
+        self.skipped = 0
+
+    def add(self, name, passed, failed, skipped, seconds, output):
+        self.passed += passed
+        self.failed += failed
+        self.skipped += skipped
+        mark = "ok  " if failed == 0 else "FAIL"
+        note = f", {skipped} skipped" if skipped else ""
+        print(f"{mark} {name}: {passed} passed, {failed} failed{note} ({seconds:.1f} s)", flush=True)
+        if failed:
+            print(output, flush=True)
+
+
+def run(command, env):
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=PROGRAM_TIMEOUT_S, check=False)
+        output, code = done.stdout.decode("utf-8", "replace"), done.returncode
+    except subprocess.TimeoutExpired as error:
+        output = (error.stdout or b"").decode("utf-8", "replace") + f"\n(ended after {PROGRAM_TIMEOUT_S} s)"
+        code = -1
+    return output, code, time.monotonic() - begun
+
+
+def judge(counted, code):
+    """A program that counts no failure and still fails has failed once; one that ran no test as well."""
+    passed, failed, skipped = counted
+    if failed == 0 and (code != 0 or passed + skipped == 0):
+        failed = 1
+    return passed, failed, skipped
+
+
+def criterion_counts(output):
+    found = re.findall(r"Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)", output)
+    if not found:
+        return 0, 0, 0
+    tested, passing, _, _ = map(int, found[-1])
+    return passing, tested - passing, 0
+
+
+def race_counts(output):
+    found = re.findall(r"^(\d+) passed, (\d+) failed$", output, re.M)
+    return (int(found[-1][0]), int(found[-1][1]), 0) if found else (0, 0, 0)
+
+
+def unittest_counts(output):
+    ran = re.findall(r"^Ran (\d+) tests?", output, re.M)
+    if not ran:
+        return 0, 0, 0
+    number = {key: int(value) for key, value in re.findall(r"(failures|errors|skipped)=(\d+)", output)}
+    bad = number.get("failures", 0) + number.get("errors", 0)
+    skipped = number.get("skipped", 0)
+    return int(ran[-1]) - bad - skipped, bad, skipped
+
+
+def wanted(name, patterns):
+    return not patterns or any(pattern in name for pattern in patterns)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True, help="directory of the build, e.g. build/test")
+    parser.add_argument("--tsan", action="store_true", help="only what runs under the thread sanitizer")
+    parser.add_argument("patterns", nargs="*", help="run only tests whose file name contains one of these")
+    arguments = parser.parse_args()
+    build = ROOT / arguments.build
+    env = dict(os.environ, MEMSYNC_BUILD=str(build), PYTHONPATH=str(ROOT / "tests" / "support"),
+               PYTHONDONTWRITEBYTECODE="1")
+    for name in [key for key in env if key.startswith("MEMSYNC_") and key not in ("MEMSYNC_BUILD", "MEMSYNC_SHARED")]:
+        del env[name]
+    env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1")
+    env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    suppressions = ROOT / "tests" / "race" / "tsan.supp"
+    env.setdefault("TSAN_OPTIONS", f"halt_on_error=1:second_deadlock_stack=1:suppressions={suppressions}")
+    totals = Totals()
+
+    if not arguments.tsan:
+        for program in sorted((build / "tests" / "unit").glob("test_*")):
+            if not program.suffix and wanted(program.name, arguments.patterns):
+                output, code, seconds = run([str(program)], env)
+                totals.add(f"unit/{program.name}", *judge(criterion_counts(output), code), seconds, output)
+    race = build / "tests" / "race" / "run"
+    if race.exists() and wanted("race", arguments.patterns):
+        output, code, seconds = run([str(race)], env)
+        totals.add("race", *judge(race_counts(output), code), seconds, output)
+    for script in sorted((ROOT / "tests" / "integration").glob("test_*.py")):
+        if wanted(script.name, arguments.patterns):
+            output, code, seconds = run([sys.executable, str(script)], env)
+            totals.add(f"integration/{script.name}", *judge(unittest_counts(output), code), seconds, output)
+
+    note = f", {totals.skipped} skipped" if totals.skipped else ""
+    print(f"{totals.passed} passed, {totals.failed} failed{note}")
+    return 0 if totals.failed == 0 and totals.passed > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+#include "core/pause_point.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Long enough for the slowest machine; only a failing test waits for it. */
+#define LONG_MS 10000
+
+static void *pass_by(void *passed)
+{
+    pause_here(PAUSE_REFRESH_AFTER_PLAN);
+    *(int *) passed = 1;
+    return NULL;
+}
+
+TestSuite(pause_point, .fini = pause_reset, .timeout = 30);
+
+Test(pause_point, every_point_has_a_name_that_leads_back)
+{
+    enum pause_point point = PAUSE_POINT_COUNT;
+
+    for (int i = 0; i < PAUSE_POINT_COUNT; i++) {
+        cr_expect(pause_point_from_name(pause_point_name((enum pause_point) i), &point));
+        cr_expect_eq(point, (enum pause_point) i);
+    }
+    cr_expect_str_eq(pause_point_name(PAUSE_COMPARE_BEFORE_OPEN), "COMPARE_BEFORE_OPEN");
+    cr_expect_str_eq(pause_point_name(PAUSE_POINT_COUNT), "unknown");
+    cr_expect_not(pause_point_from_name("PAUSE_COMPARE_BEFORE_OPEN", &point));
+    cr_expect_not(pause_point_from_name("", &point));
+}
+
+Test(pause_point, unarmed_it_only_counts)
+{
+    for (int i = 0; i < 3; i++)
+        pause_here(PAUSE_REFRESH_AFTER_PLAN);
+    cr_expect_eq(pause_visits(PAUSE_REFRESH_AFTER_PLAN), 3);
+    cr_expect_eq(pause_visits(PAUSE_COMPARE_AFTER_READ), 0);
+    cr_expect_not(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, 0));
+    pause_reset();
+    cr_expect_eq(pause_visits(PAUSE_REFRESH_AFTER_PLAN), 0);
+}
+
+Test(pause_point, an_armed_one_holds_one_thread_until_it_is_released)
+{
+    pthread_t thread;
+    int passed = 0;
+
+    pause_arm(PAUSE_REFRESH_AFTER_PLAN);
+    cr_assert_eq(pthread_create(&thread, NULL, pass_by, &passed), 0);
+    cr_assert(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, LONG_MS));
+    cr_expect_eq(passed, 0);
+    pause_here(PAUSE_REFRESH_AFTER_PLAN); /* a second one passes */
+    cr_expect_eq(pause_visits(PAUSE_REFRESH_AFTER_PLAN), 2);
+    pause_release(PAUSE_REFRESH_AFTER_PLAN);
+    (void) pthread_join(thread, NULL);
+    cr_expect_eq(passed, 1);
+    pause_here(PAUSE_REFRESH_AFTER_PLAN); /* disarmed */
+}
+
+Test(pause_point, some_may_pass_before_it_holds)
+{
+    pthread_t thread;
+    int passed = 0;
+
+    pause_arm_after(PAUSE_REFRESH_AFTER_PLAN, 2);
+    pause_here(PAUSE_REFRESH_AFTER_PLAN);
+    pause_here(PAUSE_REFRESH_AFTER_PLAN);
+    cr_assert_eq(pthread_create(&thread, NULL, pass_by, &passed), 0);
+    cr_assert(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, LONG_MS));
+    pause_reset(); /* releases as well */
+    (void) pthread_join(thread, NULL);
+    cr_expect_eq(passed, 1);
+}
+
+Test(pause_point, a_release_before_anybody_came_disarms)
+{
+    pause_arm(PAUSE_REFRESH_AFTER_PLAN);
+    pause_release(PAUSE_REFRESH_AFTER_PLAN);
+    pause_here(PAUSE_REFRESH_AFTER_PLAN);
+    cr_expect_eq(pause_visits(PAUSE_REFRESH_AFTER_PLAN), 1);
+}
+
+/* How a child ends that comes by the point `visits` times: its signal, or 0. */
+static int end_of_child(const char *wish, unsigned nth, int visits)
+{
+    pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        if (wish && setenv("MEMSYNC_PAUSE", wish, 1) == 0)
+            pause_configure_from_environment();
+        else
+            pause_kill_at(PAUSE_INSTALL_BEFORE_COMMIT, nth);
+        for (int i = 0; i < visits; i++)
+            pause_here(PAUSE_INSTALL_BEFORE_COMMIT);
+        _exit(0);
+    }
+    cr_assert_gt(child, 0);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+Test(pause_point, the_nth_visit_kills)
+{
+    cr_expect_eq(end_of_child(NULL, 1, 0), 0);
+    cr_expect_eq(end_of_child(NULL, 1, 1), SIGKILL);
+    cr_expect_eq(end_of_child(NULL, 3, 2), 0);
+    cr_expect_eq(end_of_child(NULL, 3, 3), SIGKILL);
+    cr_expect_eq(end_of_child(NULL, 0, 3), 0);
+}
+
+Test(pause_point, the_environment_can_ask_for_a_kill)
+{
+    cr_expect_eq(end_of_child("kill:INSTALL_BEFORE_COMMIT", 0, 1), SIGKILL);
+    cr_expect_eq(end_of_child("kill:INSTALL_BEFORE_COMMIT:2", 0, 1), 0);
+    cr_expect_eq(end_of_child("kill:INSTALL_BEFORE_COMMIT:2", 0, 2), SIGKILL);
+    cr_expect_eq(end_of_child("kill:SEARCH_BEFORE_QUERY:1", 0, 3), 0);
+    cr_expect_eq(end_of_child("kill:BANANAS:1", 0, 3), 0);
+    cr_expect_eq(end_of_child("hold:INSTALL_BEFORE_COMMIT", 0, 3), 0);
+    cr_expect_eq(end_of_child("", 0, 3), 0);
+}
