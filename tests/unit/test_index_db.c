@@ -606,6 +606,27 @@ Test(index_db, a_reader_over_a_rebuild_ends_its_snapshot_in_peace)
     cr_expect(not(index_file_was_replaced(fixture.index)));
 }
 
+/* What a reader meets in the file that was set aside says nothing about the new one. */
+Test(index_db, damage_met_in_the_old_file_does_not_taint_the_new_one)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    struct error error;
+
+    fixture_create(&fixture);
+    fill(&fixture, 5);
+    begin(&fixture);
+    cr_assert(eq(int, index_rebuild(fixture.index, "asked for", NULL), STATUS_OK));
+    cr_expect(eq(int, index_reader_error(fixture.reader, SQLITE_CORRUPT, "read", &error),
+                 STATUS_CORRUPT));
+    cr_expect(not(index_is_damaged(fixture.index)));
+    index_end(fixture.reader);
+    begin(&fixture);
+    cr_expect(eq(int, index_reader_error(fixture.reader, SQLITE_CORRUPT, "read", &error),
+                 STATUS_CORRUPT));
+    cr_expect(index_is_damaged(fixture.index));
+    index_end(fixture.reader);
+}
+
 /* ---- the log ---- */
 
 struct heard {
