@@ -31,17 +31,12 @@ void index_remember_damage(struct index *index, const char *message)
     pthread_mutex_unlock(&index->lock);
 }
 
-/* SQLITE_ERROR covers both a schema that is not ours any more and our own mistakes. */
-static bool tells_of_lost_tables(const char *message)
+/* All SQL is fixed and was prepared once, so a plain SQLITE_ERROR means that tables are not what
+ * they were. FTS5 names itself when it objects to an expression, which would be a mistake of ours.
+ */
+static bool tells_of_a_mistake(const char *message)
 {
-    static const char *const signs[] = {"no such table", "no such column", "no such module",
-                                        "malformed",     "vtable",         "file format"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(signs); i++) {
-        if (strstr(message, signs[i]))
-            return true;
-    }
-    return false;
+    return strncmp(message, "fts5", 4) == 0 || strstr(message, "syntax error") != NULL;
 }
 
 static enum status status_of_io(int result)
@@ -69,7 +64,7 @@ static enum status status_of_sqlite(int result, const char *message)
     case SQLITE_MISMATCH:
         return STATUS_CORRUPT;
     case SQLITE_ERROR:
-        return tells_of_lost_tables(message) ? STATUS_CORRUPT : STATUS_INTERNAL;
+        return tells_of_a_mistake(message) ? STATUS_INTERNAL : STATUS_CORRUPT;
     case SQLITE_IOERR:
         return status_of_io(result);
     case SQLITE_READONLY:
@@ -181,7 +176,7 @@ enum status index_connect(struct index *index, bool writer, struct index_connect
                           struct error *error)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
-                SQLITE_OPEN_NOFOLLOW | (writer ? SQLITE_OPEN_CREATE : 0);
+                (writer ? SQLITE_OPEN_CREATE : 0);
     struct index_connection connection = {0};
     int result = sqlite3_open_v2(index->path, &connection.db, flags, NULL);
 
@@ -333,6 +328,18 @@ static enum status match_versions(struct index *index, struct error *error)
     return STATUS_OK;
 }
 
+/* Every table and column that we will ask for is there. */
+static enum status match_tables(struct index *index, struct error *error)
+{
+    for (unsigned sql = 0; sql < SQL_COUNT; sql++) {
+        sqlite3_stmt *statement;
+        int result = index_statement(&index->writer, sql, &statement);
+        if (result != SQLITE_OK)
+            return index_sqlite_error(index, index->writer.db, result, "use the index", error);
+    }
+    return STATUS_OK;
+}
+
 /* ---- opening ---- */
 
 static enum status check_file(struct index *index, struct error *error)
@@ -358,6 +365,8 @@ static enum status open_file(struct index *index, bool needs_check, struct error
         result = create_schema(index);
     } else if (result == SQLITE_OK) {
         status = match_versions(index, error);
+        if (status == STATUS_OK)
+            status = match_tables(index, error);
         if (status == STATUS_OK && needs_check)
             status = check_file(index, error);
     }
