@@ -166,7 +166,7 @@ static enum status publish(struct refresh *refresh, const struct base *base,
     refresh->result->broken = result.broken;
     refresh->result->files_read = refresh->counts.files_read;
     refresh->result->manifest_absent =
-        refresh->snapshot.live.mark.signature.absent && result.files > 0;
+        refresh->snapshot.live.mark.signature.absent && !is_empty(refresh, &result);
     refresh->unsettled = result.unsettled;
     *ret = INSTALL_DONE;
     if (gone)
