@@ -225,9 +225,11 @@ Test(index_db, damage_done_while_stopped_is_found_at_the_start)
 {
     const char *const rows[] = {
         "DELETE FROM fts_data WHERE id % 2 = 0",
-        "DELETE FROM fts_data WHERE id IN (SELECT id FROM fts_data ORDER BY id DESC LIMIT "
-        "(SELECT count(*) / 2 FROM fts_data))",
+        "DELETE FROM fts_data WHERE id > (SELECT avg(id) FROM fts_data)",
         "DELETE FROM fts_data",
+        /* one page of words that no sample asks for */
+        "DELETE FROM fts_data WHERE id = (SELECT id FROM fts_data WHERE id > 1000 LIMIT 1 OFFSET "
+        "3)",
         "DELETE FROM fts_data WHERE id = 10",
         "DROP TABLE fts_data",
         "DROP TABLE fts_idx",
@@ -298,6 +300,26 @@ Test(index_db, a_file_of_other_bytes_is_set_aside)
         fixture_reopen(&fixture);
         expect_set_aside(&fixture, "overwritten");
     }
+}
+
+/* The list of facts by id is read by no other check. */
+Test(index_db, damage_in_a_page_that_nothing_else_reads_is_found)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    sqlite3_stmt *statement = NULL;
+    const char *sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'fact_name'";
+
+    fixture_create(&fixture);
+    fill(&fixture, 600);
+    cr_assert(eq(int, sqlite3_prepare_v2(fixture.index->writer.db, sql, -1, &statement, NULL),
+                 SQLITE_OK));
+    cr_assert(eq(int, sqlite3_step(statement), SQLITE_ROW));
+    off_t page = sqlite3_column_int64(statement, 0);
+    (void) sqlite3_finalize(statement);
+    fixture_close(&fixture);
+    overwrite(&fixture, (page - 1) * 4096, 4096);
+    fixture_reopen(&fixture);
+    expect_set_aside(&fixture, "one page");
 }
 
 Test(index_db, a_cut_file_is_set_aside)
