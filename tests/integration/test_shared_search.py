@@ -1,10 +1,7 @@
 #!/usr/bin/python3
 """Asks the real agent the shared questions: what the peers find, and what must be found whatever they do."""
 
-import hashlib
 import unittest
-
-import yaml
 
 import agent
 import volumes
@@ -27,27 +24,6 @@ NOT_FOUND = {
 
 # Queries of words that nearly every fact has: our statistics rank them in another order.
 OTHER_ORDER = ("the", "NOT beta")
-
-
-def fact_file(fact, user, name):
-    """A fact file as the peers write it; the title line is left to be made up, as the content may be anything."""
-    front = {
-        "id": fact["id"], "category": fact.get("category", "context"), "confidence": fact.get("confidence", 0.8),
-        "createdAt": fact.get("createdAt", "2026-02-10T09:30:00Z"), "source": {"type": "manual", "threadId": None},
-        "topics": [], "schemaVersion": 2, "status": "active", "consolidatedFrom": [],
-        "updatedAt": fact.get("createdAt", "2026-02-10T09:30:00Z"), "revision": 1, "user_id": user,
-        "agent_name": name,
-    }
-    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n# Note {fact['id']}\n\n{fact['content']}\n"
-
-
-def write_scope(directory, user, name, facts, revision=1):
-    """A user with one agent's facts; the manifest comes last, as in a commit."""
-    for fact in facts:
-        shard = hashlib.sha256(fact["id"].encode()).hexdigest()[:2]
-        directory.write(f"users/{user}/agents/{name}/facts/{shard}/{fact['id']}.md", fact_file(fact, user, name))
-    directory.write(f"users/{user}/memory.json",
-                    f'{{"version": "2.0", "revision": {revision}, "lastUpdated": "2026-03-01T08:00:00Z"}}')
 
 
 def text_of(query):
@@ -85,8 +61,8 @@ class PeersQuestions(WithAgent):
     @classmethod
     def fill(cls):
         cls.corpus = volumes.shared_json("volumes", "search.json")
-        write_scope(cls.directory, "uma", "desk", cls.corpus["facts"])
-        write_scope(cls.directory, "other", "desk", cls.corpus["other_facts"])
+        volumes.write_scope(cls.directory, "uma", "desk", cls.corpus["facts"])
+        volumes.write_scope(cls.directory, "other", "desk", cls.corpus["other_facts"])
 
     def ask(self, query, **params):
         return self.running.rpc("search", query=query, user_id="uma", agent_name="desk", **params)
@@ -217,7 +193,7 @@ class PeersQuestions(WithAgent):
 
     def test_another_users_facts_change_neither_results_nor_scores(self):
         with volumes.Directory() as alone:
-            write_scope(alone, "uma", "desk", self.corpus["facts"])
+            volumes.write_scope(alone, "uma", "desk", self.corpus["facts"])
             with agent.Agent(agent.binary("memsyncd"), alone.volume) as other:
                 for query in self.corpus["queries"]:
                     params = {"query": text_of(query), "user_id": "uma", "agent_name": "desk", "top_k": WIDE}
@@ -242,7 +218,7 @@ class MustBeFound(WithAgent):
     @classmethod
     def fill(cls):
         cls.cases = volumes.shared_json("cases", "queries.json")
-        write_scope(cls.directory, "u1", "__default__", cls.cases["facts"])
+        volumes.write_scope(cls.directory, "u1", "__default__", cls.cases["facts"])
 
     def test_each_query_finds_what_it_must_and_not_what_it_must_not(self):
         for case in self.cases["queries"]:

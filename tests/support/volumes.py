@@ -7,6 +7,8 @@ import re
 import shutil
 import tempfile
 
+import yaml
+
 import agent
 
 SHARED = os.environ.get("MEMSYNC_SHARED") or os.path.join(agent.ROOT, "..", "shared")
@@ -51,6 +53,48 @@ class Directory:
 
     def __exit__(self, *_):
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def bucket_of(user):
+    """The directory of a user's id; None is nobody, whose bucket is the root."""
+    if user is None:
+        return "."
+    if re.fullmatch(r"[A-Za-z0-9_-]+", user):
+        return f"users/{user}"
+    digest = hashlib.sha256(user.encode()).hexdigest()[:16]
+    return "users/" + re.sub(r"[^A-Za-z0-9_-]", "-", user) + "-" + digest
+
+
+def fact_path(user, name, fact_id):
+    shard = hashlib.sha256(fact_id.encode()).hexdigest()[:2]
+    return os.path.normpath(f"{bucket_of(user)}/agents/{name}/facts/{shard}/{fact_id}.md")
+
+
+def manifest_path(user):
+    return os.path.normpath(f"{bucket_of(user)}/memory.json")
+
+
+def manifest_text(revision):
+    return json.dumps({"version": "2.0", "revision": revision, "lastUpdated": "2026-03-01T08:00:00Z"})
+
+
+def fact_file(fact, user, name):
+    """A fact file as the peers write it; its title says nothing of the content, which may be anything."""
+    date = fact.get("createdAt", "2026-02-10T09:30:00Z")
+    front = {
+        "id": fact["id"], "category": fact.get("category", "context"), "confidence": fact.get("confidence", 0.8),
+        "createdAt": date, "source": {"type": "manual", "threadId": None}, "topics": [], "schemaVersion": 2,
+        "status": "active", "consolidatedFrom": [], "updatedAt": date, "revision": 1, "user_id": user,
+        "agent_name": name,
+    }
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n# Note {fact['id']}\n\n{fact['content']}\n"
+
+
+def write_scope(directory, user, name, facts, revision=1):
+    """A user with one agent's facts; the manifest comes last, as in a commit."""
+    for fact in facts:
+        directory.write(fact_path(user, name, fact["id"]), fact_file(fact, user, name))
+    directory.write(manifest_path(user), manifest_text(revision))
 
 
 def files_of(volume):
