@@ -21,6 +21,7 @@ enum character_class {
                         */
 };
 
+/* What a code point is to the analyzer; unassigned ones and surrogates separate. */
 enum character_class character_classify(UChar32 character);
 
 /* The code point at `*at`, which moves behind it. */

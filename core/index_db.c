@@ -21,10 +21,10 @@
 
 /* ---- errors ---- */
 
-void index_remember_damage(struct index *index, const char *message)
+void index_remember_damage(struct index *index, uint64_t epoch, const char *message)
 {
     pthread_mutex_lock(&index->lock);
-    if (!atomic_exchange(&index->damaged, true)) {
+    if (epoch == atomic_load(&index->epoch) && !atomic_exchange(&index->damaged, true)) {
         size_t length = text_cut(message, strlen(message), sizeof index->damage_text - 1);
         memcpy(index->damage_text, message, length);
         index->damage_text[length] = '\0';
@@ -89,15 +89,16 @@ static enum status status_of_sqlite(int result, const char *message)
     }
 }
 
-enum status index_sqlite_error(struct index *index, sqlite3 *connection, int result,
-                               const char *doing, struct error *error)
+enum status index_sqlite_error(struct index *index, const struct index_connection *connection,
+                               int result, const char *doing, struct error *error)
 {
-    bool current = connection && (sqlite3_extended_errcode(connection) & 0xff) == (result & 0xff);
-    const char *message = current ? sqlite3_errmsg(connection) : sqlite3_errstr(result);
+    bool current =
+        connection->db && (sqlite3_extended_errcode(connection->db) & 0xff) == (result & 0xff);
+    const char *message = current ? sqlite3_errmsg(connection->db) : sqlite3_errstr(result);
     enum status status = status_of_sqlite(result, message);
 
     if (status == STATUS_CORRUPT)
-        index_remember_damage(index, message);
+        index_remember_damage(index, connection->epoch, message);
     return error_set(error, status, NULL, "cannot %s: %s", doing, message);
 }
 
@@ -178,14 +179,14 @@ enum status index_connect(struct index *index, bool writer, struct index_connect
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                 (writer ? SQLITE_OPEN_CREATE : 0);
-    struct index_connection connection = {0};
+    struct index_connection connection = {.epoch = index_epoch(index)};
     int result = sqlite3_open_v2(index->path, &connection.db, flags, NULL);
 
     if (result == SQLITE_OK)
         result = set_up_connection(index, writer, &connection);
     if (result != SQLITE_OK) {
         enum status status =
-            index_sqlite_error(index, connection.db, result, "open the index", error);
+            index_sqlite_error(index, &connection, result, "open the index", error);
         index_disconnect(&connection, false);
         return status;
     }
@@ -321,10 +322,10 @@ static enum status match_versions(struct index *index, struct error *error)
         bool differs = false;
         int result = meta_differs(index->writer.db, rows[i].key, rows[i].wanted, &differs);
         if (result != SQLITE_OK)
-            return index_sqlite_error(index, index->writer.db, result, "read the index's version",
+            return index_sqlite_error(index, &index->writer, result, "read the index's version",
                                       error);
         if (differs) {
-            index_remember_damage(index, rows[i].reason);
+            index_remember_damage(index, index->writer.epoch, rows[i].reason);
             return error_set(error, STATUS_CORRUPT, NULL, "%s", rows[i].reason);
         }
     }
@@ -338,7 +339,7 @@ static enum status match_tables(struct index *index, struct error *error)
         sqlite3_stmt *statement;
         int result = index_statement(&index->writer, sql, &statement);
         if (result != SQLITE_OK)
-            return index_sqlite_error(index, index->writer.db, result, "use the index", error);
+            return index_sqlite_error(index, &index->writer, result, "use the index", error);
     }
     return STATUS_OK;
 }
@@ -351,7 +352,7 @@ static enum status check_file(struct index *index, struct error *error)
 
     if (index_check(&index->writer, reason, sizeof reason) == SQLITE_OK)
         return STATUS_OK;
-    index_remember_damage(index, reason);
+    index_remember_damage(index, index_epoch(index), reason);
     return error_set(error, STATUS_CORRUPT, NULL, "the index is damaged: %s", reason);
 }
 
@@ -374,7 +375,7 @@ static enum status open_file(struct index *index, bool needs_check, struct error
             status = check_file(index, error);
     }
     if (result != SQLITE_OK)
-        status = index_sqlite_error(index, index->writer.db, result, "open the index", error);
+        status = index_sqlite_error(index, &index->writer, result, "open the index", error);
     if (status == STATUS_OK)
         remember_files(index);
     return status;
@@ -505,13 +506,15 @@ uint64_t index_epoch(const struct index *index)
  * would read on in the old file. */
 enum status index_rebuild(struct index *index, const char *reason, struct error *error)
 {
-    index_remember_damage(index, reason);
+    index_remember_damage(index, index_epoch(index), reason);
     enum status status = start_anew(index, error);
 
     if (status != STATUS_OK)
         return status;
-    atomic_fetch_add(&index->epoch, 1);
+    pthread_mutex_lock(&index->lock);
+    index->writer.epoch = atomic_fetch_add(&index->epoch, 1) + 1;
     atomic_store(&index->damaged, false);
+    pthread_mutex_unlock(&index->lock);
     return STATUS_OK;
 }
 
@@ -530,7 +533,7 @@ static void checkpoint(struct index *index, int mode)
 
     if (result != SQLITE_OK && result != SQLITE_BUSY) {
         struct error error;
-        (void) index_sqlite_error(index, index->writer.db, result, "write the log back", &error);
+        (void) index_sqlite_error(index, &index->writer, result, "write the log back", &error);
         log_warning("index.checkpoint", "problem=%s", LOG_VALUE(error.message));
     }
 }
@@ -568,7 +571,7 @@ static bool merge_slice(struct index *index)
         result = sqlite3_step(statement);
     if (result != SQLITE_DONE) {
         struct error error;
-        (void) index_sqlite_error(index, db, result, "merge", &error);
+        (void) index_sqlite_error(index, &index->writer, result, "merge", &error);
         log_warning("index.merge", "problem=%s", LOG_VALUE(error.message));
         return false;
     }
@@ -619,7 +622,7 @@ static enum status read_identity(struct index *index, struct error *error)
                            identity, sizeof identity);
 
     if (result != SQLITE_OK)
-        return index_sqlite_error(index, index->writer.db, result, "read the index's identity",
+        return index_sqlite_error(index, &index->writer, result, "read the index's identity",
                                   error);
     pthread_mutex_lock(&index->lock);
     memcpy(index->identity, identity, sizeof identity);
@@ -634,7 +637,7 @@ enum status index_set_identity(struct index *index, const char *identity, struct
                            identity, NULL, 0);
 
     if (result != SQLITE_OK)
-        return index_sqlite_error(index, index->writer.db, result, "write the index's identity",
+        return index_sqlite_error(index, &index->writer, result, "write the index's identity",
                                   error);
     return read_identity(index, error);
 }

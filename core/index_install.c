@@ -427,7 +427,7 @@ static enum status install_begin(struct index *index, struct install *ret, struc
     int result = index_run(&index->writer, SQL_BEGIN_IMMEDIATE);
     return result == SQLITE_OK
                ? STATUS_OK
-               : index_sqlite_error(index, index->writer.db, result, "write the index", error);
+               : index_sqlite_error(index, &index->writer, result, "write the index", error);
 }
 
 /* Commits when `result` is SQLITE_OK and `wanted`, else takes everything back. */
@@ -443,10 +443,10 @@ static enum status install_end(struct install *install, int result, bool wanted,
         result = index_run(connection, SQL_COMMIT);
     }
     if (result != SQLITE_OK)
-        status =
-            index_sqlite_error(install->index, connection->db, result, "write the index", error);
+        status = index_sqlite_error(install->index, connection, result, "write the index", error);
     if (!sqlite3_get_autocommit(connection->db) && index_run(connection, SQL_ROLLBACK) != SQLITE_OK)
-        index_remember_damage(install->index, "a transaction could not be taken back");
+        index_remember_damage(install->index, connection->epoch,
+                              "a transaction could not be taken back");
     return status;
 }
 

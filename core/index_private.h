@@ -61,6 +61,7 @@ enum index_sql {
 
 struct index_connection {
     sqlite3 *db;
+    uint64_t epoch;            /* of the file that it has open */
     struct token_scope *scope; /* lives as long as db */
     sqlite3_stmt *statements[SQL_COUNT];
 };
@@ -96,7 +97,6 @@ struct index {
 struct index_reader {
     struct index *index;
     struct index_connection connection; /* db NULL: to be opened at the next begin */
-    uint64_t epoch;
     bool in_snapshot;
     uint64_t deadline_ns; /* of the call under way */
 };
@@ -129,11 +129,12 @@ static inline void cleanup_statement(sqlite3_stmt **statement)
 
 /* Turns an SQLite result into a status; corruption (SQLITE_CORRUPT, SQLITE_NOTADB, tables gone, the
  * file moved, ...) is STATUS_CORRUPT and is remembered, see index_is_damaged(). */
-enum status index_sqlite_error(struct index *index, sqlite3 *connection, int result,
-                               const char *doing, struct error *error);
+enum status index_sqlite_error(struct index *index, const struct index_connection *connection,
+                               int result, const char *doing, struct error *error);
 
-/* Raises the flag; the first message stays until the rebuild. */
-void index_remember_damage(struct index *index, const char *message);
+/* Raises the flag; the first message stays until the rebuild. What is told of an earlier file than
+ * the one in use (`epoch`) concerns nobody any more. */
+void index_remember_damage(struct index *index, uint64_t epoch, const char *message);
 
 /* The same for a reader. */
 enum status index_reader_error(struct index_reader *reader, int result, const char *doing,

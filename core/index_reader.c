@@ -41,7 +41,7 @@ void index_reader_destroy(struct index_reader **reader)
 enum status index_reader_error(struct index_reader *reader, int result, const char *doing,
                                struct error *error)
 {
-    return index_sqlite_error(reader->index, reader->connection.db, result, doing, error);
+    return index_sqlite_error(reader->index, &reader->connection, result, doing, error);
 }
 
 int index_reader_statement(struct index_reader *reader, enum index_sql sql, int64_t scope_id,
@@ -65,10 +65,11 @@ static int look_at_clock(void *context)
 /* A file that somebody put in the place of ours must not be answered from. */
 static enum status reader_open(struct index_reader *reader, struct error *error)
 {
+    uint64_t epoch = index_epoch(reader->index);
+
     reader_close(reader);
-    reader->epoch = index_epoch(reader->index);
     if (index_file_was_replaced(reader->index)) {
-        index_remember_damage(reader->index, "the index file was removed or replaced");
+        index_remember_damage(reader->index, epoch, "the index file was removed or replaced");
         return error_set(error, STATUS_CORRUPT, NULL, "the index file was removed or replaced");
     }
     enum status status = index_connect(reader->index, false, &reader->connection, error);
@@ -83,7 +84,7 @@ enum status index_begin(struct index_reader *reader, struct error *error)
         index_end(reader);
     if (index_is_damaged(reader->index))
         return error_set(error, STATUS_CORRUPT, NULL, "the index is damaged and not rebuilt yet");
-    if (!reader->connection.db || reader->epoch != index_epoch(reader->index)) {
+    if (!reader->connection.db || reader->connection.epoch != index_epoch(reader->index)) {
         enum status status = reader_open(reader, error);
         if (status != STATUS_OK)
             return status;

@@ -624,7 +624,7 @@ static void many_rows(struct rows *rows, unsigned count, const char *word)
 #ifdef MEMSYNC_PAUSE_POINTS
 static int replace_and_die(const char *directory, const struct scope *scope)
 {
-    const struct index_options options = {.directory = directory, .identity = "volume-1"};
+    const struct index_options options = {.directory = directory};
     struct rows rows = {0};
     struct index *index = NULL;
     bool rebuilt;
