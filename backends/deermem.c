@@ -64,7 +64,6 @@ enum status deermem_reading_request(const struct backend *backend, const struct 
                                     struct reading_request *ret, struct error *error)
 {
     const char *mode = NULL;
-    size_t size = 0;
     int64_t max_staleness_ms = (int64_t) backend->max_staleness_ms;
     struct reading_request request = {
         .scopes = scopes,
@@ -75,7 +74,7 @@ enum status deermem_reading_request(const struct backend *backend, const struct 
         .thread = call->thread,
     };
 
-    enum status status = params_string(call->params, "freshness", false, &mode, &size, error);
+    enum status status = params_name(call->params, "freshness", false, &mode, error);
     if (status == STATUS_OK)
         status =
             params_integer(call->params, "max_staleness_ms", 0, 86400000, &max_staleness_ms, error);

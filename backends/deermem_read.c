@@ -288,13 +288,11 @@ enum status deermem_list_facts(struct backend *backend, const struct backend_cal
 {
     AUTO_READ_VIEW struct view view = {0};
     struct index_filter filter = {0};
-    size_t size = 0;
     int64_t offset = 0;
     int64_t limit = INT64_MAX;
     uint64_t total = 0;
 
-    enum status status =
-        params_string(call->params, "category", false, &filter.category, &size, error);
+    enum status status = params_name(call->params, "category", false, &filter.category, error);
     if (status == STATUS_OK)
         status = params_integer(call->params, "offset", 0, INT64_MAX, &offset, error);
     if (status == STATUS_OK)
@@ -348,9 +346,8 @@ enum status deermem_get_fact(struct backend *backend, const struct backend_call 
 {
     AUTO_READ_VIEW struct view view = {0};
     const char *id = NULL;
-    size_t size = 0;
 
-    enum status status = params_string(call->params, "fact_id", true, &id, &size, error);
+    enum status status = params_name(call->params, "fact_id", true, &id, error);
     if (status == STATUS_OK && !fact_id_is_valid(id))
         status = error_set(error, STATUS_INVALID, NULL,
                            "fact_id must consist of letters, digits, '_' and '-', at most %d",

@@ -26,6 +26,11 @@ static void wish_clear(struct wish *wish)
 }
 #define AUTO_WISH CLEANUP(wish_clear)
 
+static bool holds_nul(const json_t *value)
+{
+    return json_is_string(value) && strlen(json_string_value(value)) != json_string_length(value);
+}
+
 static enum status read_scope(const json_t *value, struct scope *ret, struct error *error)
 {
     const json_t *user = json_object_get(value, "user_id");
@@ -38,9 +43,9 @@ static enum status read_scope(const json_t *value, struct scope *ret, struct err
         (agent && !json_is_null(agent) && !json_is_string(agent)))
         return error_set(error, STATUS_INVALID, NULL,
                          "user_id and agent_name in scopes must be strings or null");
-    if (strlen(json_is_string(user) ? json_string_value(user) : "") !=
-        (json_is_string(user) ? json_string_length(user) : 0))
-        return error_set(error, STATUS_INVALID, NULL, "user_id must not contain NUL");
+    if (holds_nul(user) || holds_nul(agent))
+        return error_set(error, STATUS_INVALID, NULL,
+                         "user_id and agent_name in scopes must not contain NUL");
     return scope_create(json_string_value(user), json_string_value(agent), ret, error);
 }
 
@@ -78,14 +83,12 @@ static enum status read_scopes(const json_t *params, struct wish *wish, struct e
 static enum status read_wish(const struct backend_call *call, struct wish *wish,
                              struct error *error)
 {
-    size_t size = 0;
     int64_t top_k = TOP_K_DEFAULT;
 
     enum status status =
         params_string(call->params, "query", true, &wish->query, &wish->query_size, error);
     if (status == STATUS_OK)
-        status =
-            params_string(call->params, "category", false, &wish->filter.category, &size, error);
+        status = params_name(call->params, "category", false, &wish->filter.category, error);
     if (status == STATUS_OK)
         status = params_object(call->params, "filters", &wish->filter.equals, error);
     if (status == STATUS_OK)

@@ -1,6 +1,7 @@
 #include "backends/params.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const json_t *get(const json_t *params, const char *name)
 {
@@ -26,6 +27,20 @@ enum status params_string(const json_t *params, const char *name, bool required,
     *ret = json_string_value(value);
     *ret_size = json_string_length(value);
     return STATUS_OK;
+}
+
+enum status params_name(const json_t *params, const char *name, bool required, const char **ret,
+                        struct error *error)
+{
+    const char *value = NULL;
+    size_t size = 0;
+    enum status status = params_string(params, name, required, &value, &size, error);
+
+    if (status == STATUS_OK && value && strlen(value) != size)
+        status = refuse(error, name, "a string without NUL");
+    if (status == STATUS_OK && value)
+        *ret = value;
+    return status;
 }
 
 enum status params_integer(const json_t *params, const char *name, int64_t low, int64_t high,

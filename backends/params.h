@@ -15,6 +15,10 @@
 MUST_CHECK enum status params_string(const json_t *params, const char *name, bool required,
                                      const char **ret, size_t *ret_size, struct error *error);
 
+/* A string that holds no NUL, so that what is compared is all of it. Points into `params`. */
+MUST_CHECK enum status params_name(const json_t *params, const char *name, bool required,
+                                   const char **ret, struct error *error);
+
 MUST_CHECK enum status params_integer(const json_t *params, const char *name, int64_t low,
                                       int64_t high, int64_t *ret, struct error *error);
 

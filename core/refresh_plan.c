@@ -418,9 +418,13 @@ static void finish_entry(const struct entry *entry, struct plan_result *result)
         return;
     if (!entry->is_dir) {
         result->files++;
-        if (entry->fault != FACT_FAULT_NONE)
+        if (entry->fault != FACT_FAULT_NONE) {
             result->broken++;
-        else if (entry->fact && !row_is_right(entry))
+            /* The row goes; what was seen comes back with `seen`. */
+            if (entry->in_index && entry->base.has_row)
+                result->removed[result->removed_count++] = entry->path;
+        }
+        if (entry->fault == FACT_FAULT_NONE && entry->fact && !row_is_right(entry))
             result->put[result->put_count++] = (struct plan_row){entry->path, entry->fact};
     }
     if (!entry->clean)

@@ -89,7 +89,7 @@ struct plan_row {
 struct plan_result {
     struct plan_row *put;
     size_t put_count;
-    const char **removed;
+    const char **removed; /* gone, or broken now */
     size_t removed_count;
     struct seen_entry *seen;
     size_t seen_count;
