@@ -335,7 +335,8 @@ void temp_manifest_put(struct temp_volume *volume, const char *bucket, int64_t r
     (void) json_object_set_new(manifest, "version", json_string("2.0"));
     (void) json_object_set_new(manifest, "revision", json_integer(revision));
     (void) json_object_set_new(manifest, "lastUpdated", json_string(now));
-    AUTO_FREE char *bytes = json_dumps(manifest, JSON_INDENT(2));
+    /* Without blanks a frozen one has room for a summary. */
+    AUTO_FREE char *bytes = json_dumps(manifest, volume->frozen ? JSON_COMPACT : JSON_INDENT(2));
     if (!bytes)
         test_die("no memory for a manifest");
     put_bytes(volume, path, bytes, strlen(bytes));
