@@ -235,7 +235,7 @@ deps-lint: deps ## install what lint and fuzzing need as well
 # ---- install ----
 
 define install_unit
-	sed 's|@SBINDIR@|$(SBINDIR)|g' $(1) > $(DESTDIR)$(UNITDIR)/$(notdir $(1))
+	sed 's|/usr/sbin/memsyncd|$(SBINDIR)/memsyncd|g' $(1) > $(DESTDIR)$(UNITDIR)/$(notdir $(1))
 	chmod 644 $(DESTDIR)$(UNITDIR)/$(notdir $(1))
 
 endef

@@ -219,16 +219,25 @@ static struct deermem_options deermem_options_of(struct agent *agent)
     return options;
 }
 
-static enum status start_backend(struct agent *agent, struct error *error)
+static enum status find_backend(const struct config *config, const struct backend_table **ret,
+                                struct error *error)
 {
-    const struct config *config = agent->config;
     const struct backend_table *table = backend_find(config->backend_name);
 
     if (!table)
         return error_set(error, STATUS_INVALID, NULL,
                          "backend.name: there is no backend \"%s\" (known: deermem, noop)",
                          config->backend_name);
-    enum status status = backend_check(table, error);
+    *ret = table;
+    return backend_check(table, error);
+}
+
+static enum status start_backend(struct agent *agent, struct error *error)
+{
+    const struct config *config = agent->config;
+    const struct backend_table *table = NULL;
+
+    enum status status = find_backend(config, &table, error);
     if (status == STATUS_OK && table == &backend_deermem)
         status = prepare_index_directory(agent, error);
     if (status != STATUS_OK)
@@ -248,29 +257,57 @@ static enum status start_backend(struct agent *agent, struct error *error)
     return status;
 }
 
+/* Where events go: what the configuration says, else beside an ipc endpoint. NULL in `ret`:
+ * nowhere. */
+static enum status events_address_of(const struct config *config, char **ret, struct error *error)
+{
+    const char *wanted = config->ipc_events;
+    struct text address = {0};
+
+    *ret = NULL;
+    if (named(wanted, "off"))
+        return STATUS_OK;
+    if (wanted && wanted[0])
+        text_append_string(&address, wanted);
+    else if (strncmp(config->ipc_endpoint, "ipc://", 6) == 0)
+        text_append_format(&address, "%s.events", config->ipc_endpoint);
+    else
+        return STATUS_OK;
+    *ret = text_take(&address, NULL);
+    return *ret ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+}
+
+static enum status check_endpoints(const struct config *config, char **ret_events,
+                                   struct error *error)
+{
+    enum status status = endpoint_check(config->ipc_endpoint, false, error);
+
+    if (status == STATUS_OK)
+        status = events_address_of(config, ret_events, error);
+    if (status == STATUS_OK && *ret_events)
+        status = endpoint_check(*ret_events, false, error);
+    return status;
+}
+
+enum status agent_check(const struct config *config, struct error *error)
+{
+    const struct backend_table *table;
+    char *events = NULL;
+
+    enum status status = find_backend(config, &table, error);
+    if (status == STATUS_OK)
+        status = check_endpoints(config, &events, error);
+    free(events);
+    return status;
+}
+
 static enum status claim_endpoints(struct agent *agent, struct error *error)
 {
-    const struct config *config = agent->config;
-    const char *wanted = config->ipc_events;
+    enum status status = check_endpoints(agent->config, &agent->events_address, error);
 
-    enum status status = endpoint_check(config->ipc_endpoint, false, error);
     if (status == STATUS_OK)
-        status = endpoint_claim(config->ipc_endpoint, true, &agent->endpoint, error);
-    if (status != STATUS_OK || named(wanted, "off"))
-        return status;
-    if (wanted && wanted[0]) {
-        agent->events_address = strdup(wanted);
-    } else if (strncmp(config->ipc_endpoint, "ipc://", 6) == 0) {
-        struct text address = {0};
-        text_append_format(&address, "%s.events", config->ipc_endpoint);
-        agent->events_address = text_take(&address, NULL);
-    } else {
-        return STATUS_OK;
-    }
-    if (!agent->events_address)
-        return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
-    status = endpoint_check(agent->events_address, false, error);
-    if (status == STATUS_OK)
+        status = endpoint_claim(agent->config->ipc_endpoint, true, &agent->endpoint, error);
+    if (status == STATUS_OK && agent->events_address)
         status = endpoint_claim(agent->events_address, true, &agent->events_endpoint, error);
     return status;
 }

@@ -10,6 +10,10 @@
 
 struct agent;
 
+/* What only the parts themselves can tell of a configuration: endpoints, the backend's name. For
+ * --check-config; agent_start() does the same. */
+MUST_CHECK enum status agent_check(const struct config *config, struct error *error);
+
 /* Starts everything and serves from a thread of its own. `config` must outlive the agent. */
 MUST_CHECK enum status agent_start(const struct config *config, struct agent **ret,
                                    struct error *error);

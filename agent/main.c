@@ -125,6 +125,18 @@ static enum options_exit serve(const struct options *options, const struct confi
     return wanted ? OPTIONS_EXIT_OK : OPTIONS_EXIT_FAILURE;
 }
 
+static enum options_exit check(const struct config *config)
+{
+    struct error error = {0};
+
+    if (agent_check(config, &error) != STATUS_OK) {
+        (void) fprintf(stderr, "memsyncd: %s\n", error.message);
+        return OPTIONS_EXIT_FAILURE;
+    }
+    (void) printf("the configuration is fine\n");
+    return OPTIONS_EXIT_OK;
+}
+
 static enum options_exit load_and_run(const struct options *options)
 {
     AUTO_TEXT struct text warnings = {0};
@@ -149,7 +161,7 @@ static enum options_exit load_and_run(const struct options *options)
         config_write(&output, config);
         print(&output);
     } else {
-        (void) printf("the configuration is fine\n");
+        code = check(config);
     }
     config_destroy(&config);
     return code;
