@@ -420,6 +420,9 @@ static void finish_entry(const struct entry *entry, struct plan_result *result)
         result->files++;
         if (entry->fault != FACT_FAULT_NONE)
             result->broken++;
+        /* What the file said before is not served any more; its new seen entry follows. */
+        if (entry->fault != FACT_FAULT_NONE && entry->in_index && entry->base.has_row)
+            result->removed[result->removed_count++] = entry->path;
         else if (entry->fact && !row_is_right(entry))
             result->put[result->put_count++] = (struct plan_row){entry->path, entry->fact};
     }
