@@ -32,6 +32,11 @@ def run(*command):
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
 
 
+def read_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 class Permissions(ProcessCase):
     """The agent runs as somebody whom modes bind."""
 
@@ -98,9 +103,8 @@ class Permissions(ProcessCase):
         agent = self.unprivileged_agent()
         self.wait_indexed(agent, 10)
         shard = os.path.dirname(os.path.join(self.peer.bucket("u1"), fact_path("__default__", "fact_3")))
-        self.peer.commit("u1", changes=[update("fact_1", "amber changed")])
-        self.give_away(self.volume)
-        os.chmod(shard, 0)
+        self.peer.commit("u1", changes=[update("fact_1", "amber changed")],
+                         at_step=lambda step, _: step == "fact" and os.chmod(shard, 0))
         found = agent.rpc("search", query="amber", user_id="u1", top_k=50)
         self.assertEqual((found["count"], states(found)), (10, ["unverified"]))
         os.chmod(shard, 0o755)
@@ -108,18 +112,21 @@ class Permissions(ProcessCase):
         self.assertEqual((found["count"], states(found)[0] in ("fresh", "refreshed")), (10, True))
         self.assertIn("amber changed", contents(found))
 
-    def test_a_fact_that_may_not_be_read_is_not_taken_for_removed(self):
+    def test_a_fact_that_may_not_be_read_is_told_and_comes_back(self):
         self.fill(users=1)
         agent = self.unprivileged_agent()
         self.wait_indexed(agent, 4)
-        path = os.path.join(self.peer.bucket("u1"), fact_path("__default__", "fact_2"))
-        self.peer.commit("u1", changes=[update("fact_2", "amber hidden")])
-        self.give_away(self.volume)
-        os.chmod(path, 0)
+        relative = fact_path("__default__", "fact_2")
+        path = os.path.join(self.peer.bucket("u1"), relative)
+        self.peer.commit("u1", changes=[update("fact_2", "amber hidden")],
+                         at_step=lambda step, _: step == "fact" and os.chmod(path, 0))
         found = agent.rpc("search", query="amber", user_id="u1")
-        self.assertNotIn(states(found)[0], ("fresh", "refreshed"))
-        self.assertEqual(found["count"], 4, "what is known is kept")
+        self.assertEqual((found["count"], found["scopes"][0].get("broken")), (3, 1))
+        broken = agent.rpc("list_facts", user_id="u1")["broken"]
+        self.assertEqual([entry["path"] for entry in broken], [f"users/u1/{relative}"])
+        self.assertIn("ermission", broken[0]["problem"])
         os.chmod(path, 0o644)
+        agent.rpc("refresh", user_id="u1", full=True)
         self.assertIn("amber hidden", agent.search("amber", "u1"))
 
     def test_an_index_directory_that_may_not_be_written_is_refused_with_its_path(self):
@@ -160,19 +167,35 @@ class Damage(ProcessCase):
         found = agent.rpc("search", query="amber", user_id="u1")
         self.assertEqual((found["count"], "broken" in found["scopes"][0]), (4, False))
 
+    def test_a_fact_that_gets_broken_while_it_runs_is_not_served_any_more(self):
+        self.fill(users=1)
+        agent = self.agent()
+        self.wait_indexed(agent, 4)
+        path = os.path.join(self.peer.bucket("u1"), fact_path("__default__", "fact_2"))
+        self.peer.commit("u1", changes=[update("fact_2", "amber cut")], at_step=lambda step, _:
+                         step == "fact" and self.write_bad(path, b"---\nid: [\n---\n\nno\n"))
+        found = agent.rpc("search", query="amber", user_id="u1")
+        self.assertEqual((found["count"], found["scopes"][0].get("broken")), (3, 1))
+        self.assertEqual(agent.rpc("verify", user_id="u1")["extra"], [])
+        self.peer.remove(path)
+        self.peer.commit("u1", changes=[add("fact_2", "amber mended")])
+        found = agent.rpc("search", query="amber", user_id="u1")
+        self.assertEqual((found["count"], "broken" in found["scopes"][0]), (4, False))
+        self.assertTrue(agent.rpc("verify", user_id="u1")["ok"])
+
     def test_a_manifest_of_nul_bytes_leaves_the_last_index_until_it_is_good_again(self):
         self.fill(users=2)
         agent = self.agent()
         self.wait_indexed(agent, 8)
         path = self.peer.manifest_path("u1")
-        good = open(path, "rb").read()
+        good = read_bytes(path)
         self.write_bad(path, b"\0" * len(good))
         for _ in range(3):
             found = agent.rpc("search", query="amber", user_id="u1")
             self.assertEqual((found["count"], states(found)), (4, ["unverified"]))
         self.assertIn("memory.json", " ".join(agent.log_lines("event=scope.unreadable")))
         self.assertEqual(len(agent.log_lines("event=scope.unreadable user=u1")), 1)
-        self.assertEqual(open(path, "rb").read(), b"\0" * len(good), "left as it is")
+        self.assertEqual(read_bytes(path), b"\0" * len(good), "left as it is")
         self.assertEqual(states(agent.rpc("search", query="amber", user_id="u2")), ["fresh"])
         self.write_bad(path, good)
         found = agent.rpc("search", query="amber", user_id="u1")
@@ -183,7 +206,7 @@ class Damage(ProcessCase):
         agent = self.agent()
         self.wait_indexed(agent, 4)
         path = self.peer.manifest_path("u1")
-        text = open(path, "rb").read().replace(b'"revision": 1', b'"revision": 2')
+        text = read_bytes(path).replace(b'"revision": 1', b'"revision": 2')
         with Stream(agent.endpoint, lambda client: client.rpc(
                 "search", query="amber", user_id="u1")) as stream:
             stream.wait_for_more(5)
@@ -208,13 +231,13 @@ class Locks(ProcessCase):
     def hold(self, user):
         held = subprocess.Popen(
             [sys.executable, PEER, self.volume, "commit", "--user", user, "--no-sync", "--update",
-             "fact_1", "amber torn", "--add", "fact_new", "amber torn too", "--hold-after", "fact:1"],
+             "fact_1", "amber torn", "--add", "fact_new", "amber torn too", "--hold-after", "manifest"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(held.communicate)
         self.assertEqual(held.stdout.readline(), "holding\n")
         return held
 
-    def check_others_go_on(self, kind):
+    def check_others_go_on(self, kind, client_count):
         agent = self.agent(config={"volume": {"kind": kind}, "ipc": {"threads": 3}})
         self.wait_indexed(agent, 20)
         search = lambda client: client.rpc("search", query="amber", user_id="u2")
@@ -224,11 +247,11 @@ class Locks(ProcessCase):
 
             held = self.hold("u1")
             before = len(stream.results)
-            clients = [agent.client() for _ in range(6)]
+            clients = [agent.client() for _ in range(client_count)]
             try:
                 waiting = [(client, client.send("search", query="amber", user_id="u1",
                                                 timeout_ms=1500))
-                           for client in clients for _ in range(2)]
+                           for client in clients for _ in range(12 // client_count)]
                 stream.wait_for_more(100, timeout_s=10)
                 begun = time.monotonic()
                 agent.rpc("status")
@@ -258,10 +281,10 @@ class Locks(ProcessCase):
         self.assertIn("amber torn", contents(found))
 
     def test_other_users_are_served_on_a_local_volume(self):
-        self.check_others_go_on("local")
+        self.check_others_go_on("local", 6)
 
     def test_other_users_are_served_on_a_network_volume(self):
-        self.check_others_go_on("cluster")
+        self.check_others_go_on("cluster", 1)
 
     def test_a_writer_that_died_is_rolled_back(self):
         agent = self.agent()
@@ -283,12 +306,12 @@ class Locks(ProcessCase):
         held.kill()
         held.wait()
         journal = os.path.join(self.peer.bucket("u1"), ".memory.journal.json")
-        before = open(journal, "rb").read()
+        before = read_bytes(journal)
         found = agent.rpc("search", query="amber", user_id="u1", top_k=10, timeout_ms=3000)
         self.assertNotIn(states(found)[0], ("fresh", "refreshed"))
         self.assertEqual(found["count"], 5)
         self.assertNotIn("amber torn", contents(found))
-        self.assertEqual(open(journal, "rb").read(), before)
+        self.assertEqual(read_bytes(journal), before)
 
     def test_peers_never_time_out_because_of_reading(self):
         agent = self.agent()
@@ -640,15 +663,26 @@ class IndexLoss(ProcessCase):
         self.assertRegex(lines[0], "malformed|corrupt|not a database|damaged")
 
     def test_its_file_is_cut_to_nothing(self):
+        """Where the file is mapped, the kernel ends a process that reads beyond the cut. Then it is
+        the restart that has to repair it."""
         self.running.stop()
         self.running.start()
         self.settle()
-
-        def damage():
+        with Stream(self.running.endpoint, lambda client: client.rpc(
+                "search", query="amber", user_id="u1", top_k=50, timeout_ms=500)) as stream:
+            stream.wait_for_more(20)
             os.truncate(self.file, 0)
             for user in range(1, self.USERS + 1):
                 self.peer.commit(f"u{user}", changes=[update("fact_1", "amber after the cut")])
-        self.attack(damage)
+            wait_until(lambda: not self.running.is_running()
+                       or self.running.log_lines("event=index.rebuild"))
+        for _, reply in stream.results:
+            if not isinstance(reply, TimeoutError):
+                self.check_honest(reply)
+        if not self.running.is_running():
+            self.running.disconnect()
+            self.running.start()
+        self.check_all_found()
 
     def rewrite(self, *statements):
         """Changes the stopped agent's database behind its back."""
@@ -689,7 +723,7 @@ class IndexLoss(ProcessCase):
             file.write(b"somebody else's")
         self.running.start()
         self.check_rebuilt()
-        self.assertEqual(open(neighbour, "rb").read(), b"somebody else's")
+        self.assertEqual(read_bytes(neighbour), b"somebody else's")
         aside = [name for name in os.listdir(self.running.index)
                  if name.startswith("memsyncd.sqlite3.")]
         self.assertTrue(aside, "kept for whoever wants to know")
