@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SCOPES_LIMIT 1000
+#define UNMIGRATED_NAMED_MAX 5 /* in `problems`; `scopes` tells them all */
 
 /* ---- refresh ---- */
 
@@ -304,27 +305,69 @@ static void describe_volume(const struct store *store, struct text *text)
                        volume_settle_ns(store->volume) / NS_PER_MS);
 }
 
-static void describe_index(struct store *store, struct text *text)
+/* What the index tells for `status`. */
+struct index_summary {
+    struct index_totals totals;
+    struct text unmigrated; /* some of the directories that wait for migration, as JSON strings */
+    unsigned named;
+};
+
+static void index_summary_clear(struct index_summary *summary)
+{
+    text_destroy(&summary->unmigrated);
+}
+#define AUTO_INDEX_SUMMARY CLEANUP(index_summary_clear)
+
+static enum status name_unmigrated(void *context, const struct scope *scope,
+                                   const struct index_scope *state)
+{
+    struct index_summary *summary = context;
+    AUTO_TEXT struct text line = {0};
+    char bucket[SCOPE_PATH_MAX];
+
+    if (!state->unmigrated)
+        return STATUS_OK;
+    scope_bucket_path(scope, bucket);
+    text_append_format(&line, "%s (agent %s): old format, needs the peers' migration", bucket,
+                       scope->agent);
+    text_append_string(&summary->unmigrated, summary->named > 0 ? "," : "");
+    json_text_write_string(&summary->unmigrated, text_string(&line), line.size);
+    /* Any status but OK ends the listing. */
+    return ++summary->named < UNMIGRATED_NAMED_MAX ? STATUS_OK : STATUS_BUSY;
+}
+
+static void read_index_summary(struct store *store, struct index_summary *ret)
 {
     struct index_reader *reader = NULL;
-    struct index_totals totals = {0};
+    enum status status;
 
     /* A reader of its own: `status` is answered on any thread. */
-    if (index_reader_create(store->index, &reader, NULL) == STATUS_OK) {
-        if (index_begin(reader, NULL) != STATUS_OK ||
-            index_totals(reader, &totals, NULL) != STATUS_OK)
-            totals = (struct index_totals){0};
-        index_end(reader);
-        index_reader_destroy(&reader);
-    }
+    if (index_reader_create(store->index, &reader, NULL) != STATUS_OK)
+        return;
+    status = index_begin(reader, NULL);
+    if (status == STATUS_OK)
+        status = index_totals(reader, &ret->totals, NULL);
+    if (status != STATUS_OK)
+        ret->totals = (struct index_totals){0};
+    else if (ret->totals.unmigrated > 0)
+        status = index_list_scopes(reader, name_unmigrated, ret, NULL);
+    index_end(reader);
+    index_reader_destroy(&reader);
+}
+
+static void describe_index(const struct store *store, const struct index_totals *totals,
+                           struct text *text)
+{
     text_append_string(text, ",\"index\":{\"path\":");
     json_text_write_string(text, index_path(store->index), strlen(index_path(store->index)));
     text_append_format(text,
                        ",\"scopes\":%" PRIu64 ",\"facts\":%" PRIu64 ",\"broken\":%" PRIu64
-                       ",\"file_bytes\":%" PRIu64 ",\"wal_bytes\":%" PRIu64 ",\"rebuilds\":%" PRIu64
+                       ",\"unmigrated\":%" PRIu64 ",\"file_bytes\":%" PRIu64
+                       ",\"wal_bytes\":%" PRIu64 ",\"rebuilds\":%" PRIu64
                        ",\"damaged\":%s,\"install_queue\":%u}",
-                       totals.scopes, totals.facts, totals.broken, totals.file_bytes,
-                       totals.wal_bytes, atomic_load(&store->counters.index_rebuilds),
+                       totals->scopes, totals->facts, totals->broken, totals->unmigrated,
+                       totals->file_bytes, totals->wal_bytes,
+                       atomic_load(&store->counters.index_rebuilds),
                        index_is_damaged(store->index) ? "true" : "false",
                        install_queue_length(store->installs));
 }
@@ -382,7 +425,8 @@ static void add_problem(struct text *text, size_t *count, const char *problem)
     json_text_write_string(text, problem, strlen(problem));
 }
 
-static void describe_problems(struct backend *backend, struct text *text)
+static void describe_problems(struct backend *backend, const struct index_summary *summary,
+                              struct text *text)
 {
     struct keeper_state state;
     uint64_t unreadable = scope_notes_failing(backend->store->notes);
@@ -407,14 +451,26 @@ static void describe_problems(struct backend *backend, struct text *text)
                         state.limit, state.wanted - state.watched, state.wanted);
         add_problem(text, &count, line);
     }
+    if (summary->named > 0) {
+        text_append_string(text, count++ > 0 ? "," : "");
+        text_append(text, text_string(&summary->unmigrated), summary->unmigrated.size);
+    }
+    if (summary->totals.unmigrated > summary->named) {
+        (void) snprintf(line, sizeof line, "%" PRIu64 " more scopes are in an old format",
+                        summary->totals.unmigrated - summary->named);
+        add_problem(text, &count, line);
+    }
     text_append_char(text, ']');
 }
 
 void deermem_describe(struct backend *backend, struct text *members)
 {
+    AUTO_INDEX_SUMMARY struct index_summary summary = {0};
+
+    read_index_summary(backend->store, &summary);
     describe_volume(backend->store, members);
-    describe_index(backend->store, members);
+    describe_index(backend->store, &summary.totals, members);
     describe_sync(backend->store, members);
     describe_watch(backend->keeper, members);
-    describe_problems(backend, members);
+    describe_problems(backend, &summary, members);
 }

@@ -163,19 +163,47 @@ static void note_agents_listed(struct look *look)
     pthread_mutex_unlock(&look->check->lock);
 }
 
-/* An agent's directory: a scope without a row is asked for. */
-static enum status take_agent(void *context, const char *agent)
+/* A scope without a row is asked for. */
+static void ask_for_agent(struct look *look, const char *agent)
 {
-    struct look *look = context;
     struct scope scope;
 
     for (size_t i = 0; i < look->agent_count; i++) {
         if (strcmp(look->agents[i], agent) == 0)
-            return STATUS_OK;
+            return;
     }
     if (scope_create(look->has_user ? look->owner : NULL, agent, &scope, NULL) == STATUS_OK)
         ask(look, &scope);
+}
+
+/* An agent's directory. In the default agent's earlier one may lie what belongs to it now. */
+static enum status take_agent(void *context, const char *agent)
+{
+    struct look *look = context;
+
+    ask_for_agent(look, agent);
+    if (strcmp(agent, SCOPE_LEGACY_AGENT) == 0)
+        ask_for_agent(look, SCOPE_DEFAULT_AGENT);
     return STATUS_OK;
+}
+
+/* A manifest of an earlier layout holds facts of the default agent, which may have no directory. */
+static enum status take_manifest(struct look *look, const struct scope *scope, struct error *error)
+{
+    AUTO_IMAGE struct file_image image = {0};
+    AUTO_MANIFEST struct manifest manifest = {0};
+
+    if (look->live.mark.signature.absent)
+        return STATUS_OK;
+    enum status status =
+        bucket_read_manifest(look->check->store->source.buckets, scope, &image, error);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_STALE; /* it was there a moment ago */
+    if (status == STATUS_OK)
+        status = manifest_parse(image.bytes, image.size, &manifest, error);
+    if (status == STATUS_OK && manifest.layout == MANIFEST_LAYOUT_1)
+        ask_for_agent(look, SCOPE_DEFAULT_AGENT);
+    return status;
 }
 
 static enum status list_agents(struct look *look, const struct scope *scope, struct error *error)
@@ -195,6 +223,8 @@ static enum status list_agents(struct look *look, const struct scope *scope, str
         return STATUS_OK;
     if (status == STATUS_OK)
         status = bucket_list_agents(source->buckets, fd, take_agent, look, error);
+    if (status == STATUS_OK)
+        status = take_manifest(look, scope, error);
     if (status == STATUS_OK && !look->failed)
         note_agents_listed(look);
     return status;

@@ -75,6 +75,7 @@ struct index_totals {
     uint64_t scopes;
     uint64_t facts;
     uint64_t broken;     /* files that are kept out */
+    uint64_t unmigrated; /* scopes with data in an earlier layout */
     uint64_t file_bytes; /* of the database and its log */
     uint64_t wal_bytes;
 };

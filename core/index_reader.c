@@ -288,6 +288,7 @@ enum status index_totals(struct index_reader *reader, struct index_totals *ret, 
         .scopes = (uint64_t) sqlite3_column_int64(statement, 0),
         .facts = (uint64_t) sqlite3_column_int64(statement, 1),
         .broken = (uint64_t) sqlite3_column_int64(statement, 2),
+        .unmigrated = (uint64_t) sqlite3_column_int64(statement, 3),
         .file_bytes = size_of(reader->index->path) + log_bytes,
         .wal_bytes = log_bytes,
     };

@@ -61,7 +61,7 @@ static const char *const statement_texts[SQL_COUNT] = {
     [SQL_SEEN_COUNT_BROKEN] = "SELECT count(*) FROM seen WHERE scope_id = ?1 AND fault <> 0",
     [SQL_SEEN_PROBLEMS] = "SELECT path, fault, problem FROM seen "
                           "WHERE scope_id = ?1 AND fault <> 0 ORDER BY path",
-    [SQL_TOTALS] = "SELECT count(*), total(facts), total(broken) FROM scope",
+    [SQL_TOTALS] = "SELECT count(*), total(facts), total(broken), total(unmigrated) FROM scope",
 };
 
 int index_statement(struct index_connection *connection, enum index_sql sql, sqlite3_stmt **ret)

@@ -11,8 +11,8 @@
 struct progress {
     bool settled;               /* its report is final but for the row */
     bool refreshed;             /* this reading waited for a refresh of it */
-    uint64_t accept_generation; /* rows that a refresh made for us without a manifest to prove them;
-                                   0: none */
+    bool accepts;               /* a refresh made rows for us without a manifest to prove them: */
+    uint64_t accept_generation; /* these */
     uint64_t looked_ns;
 };
 
@@ -124,16 +124,17 @@ static void say_stale(struct settling *settling, size_t i)
 static bool in_step(const struct settling *settling, size_t i)
 {
     const struct scope_report *report = &settling->reading->reports[i];
-    uint64_t accept = settling->progress[i].accept_generation;
+    const struct progress *progress = &settling->progress[i];
 
     if (!report->in_index)
         return report->live.mark.signature.absent && report->live.bare;
     if (freshness_in_step(&report->row.synced, report->row.facts, &report->live, true))
         return true;
     /* Facts without a manifest: a refresh that began after this reading took them under the user's
-     * lock, and its rows are the ones we look at. */
-    return accept != 0 && report->row.generation == accept && report->live.mark.signature.absent &&
-           report->row.synced.known && report->row.synced.mark.signature.absent;
+     * lock, and its rows are the ones we look at. (Data in an earlier layout has no rows.) */
+    return progress->accepts && report->row.generation == progress->accept_generation &&
+           report->live.mark.signature.absent && report->row.synced.known &&
+           report->row.synced.mark.signature.absent;
 }
 
 /* Decides for one scope whose row was just read; false when it must be refreshed first. */
@@ -209,11 +210,17 @@ static bool refresh_one(struct settling *settling, size_t i, struct refresh_resu
     struct refresh_run run;
     uint64_t number;
 
-    if (refresh_join(store->refreshes, scope, &number) != STATUS_OK) {
+    /* Without a manifest nothing tells afterwards whether a run under way has seen everything. */
+    const struct scope_report *report = &settling->reading->reports[i];
+    bool unprovable = report->looked && report->live.mark.signature.absent;
+    enum status status = unprovable ? refresh_request(store->refreshes, scope, REFRESH_URGENT,
+                                                      REFRESH_WISH_NONE, &number)
+                                    : refresh_join(store->refreshes, scope, &number);
+    if (status != STATUS_OK) {
         *ret = (struct refresh_result){.status = STATUS_NO_MEMORY};
         return true;
     }
-    bool built = settling->reading->reports[i].in_index && volume_lookups_are_safe(store->volume);
+    bool built = report->in_index && volume_lookups_are_safe(store->volume);
     if (built && refresh_claim(store->refreshes, scope, &run)) {
         refresher_run(store, settling->reading->reader, &run, ret);
         return true;
@@ -239,7 +246,8 @@ static void refresh_and_note(struct settling *settling, size_t i)
         return;
     }
     settling->progress[i].refreshed = true;
-    settling->progress[i].accept_generation = result.manifest_absent ? result.generation : 0;
+    settling->progress[i].accepts = result.manifest_absent;
+    settling->progress[i].accept_generation = result.generation;
 }
 
 /* Refreshes what is out of step. `last`: no further attempt is left, so what is out of step is

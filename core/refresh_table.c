@@ -7,11 +7,15 @@
 #include <string.h>
 #include <time.h>
 
+/* Slots that ended lately are kept, so that whoever asked for a run learns how it ended even when
+ * it was over before he began to wait. */
+#define LATELY_MAX 256
+
 enum slot_state { SLOT_IDLE, SLOT_WANTED, SLOT_RUNNING, SLOT_AGAIN };
 
 /* One scope's slot. It lives as long as there is something to remember: a state that is not IDLE, a
- * waiter, a run to come, stamps that are not settled, or failures. Guarded by the table's lock, but
- * for `racy`, which belongs to the run under way. */
+ * waiter, a run to come, stamps that are not settled, failures, or a run that ended lately. Guarded
+ * by the table's lock, but for `racy`, which belongs to the run under way. */
 struct refresh_slot {
     struct scope_key {
         bool has_user;
@@ -31,6 +35,7 @@ struct refresh_slot {
     unsigned later_wishes;
     unsigned failures;
     unsigned waiters;
+    bool is_late; /* it is in the table's `lately` */
     struct refresh_result result;
     struct racy racy;
 };
@@ -50,6 +55,8 @@ struct refresh_table {
     struct slot_queue urgent, background;
     struct refresh_slot **delayed; /* a binary heap by due_ns */
     size_t delayed_count, delayed_capacity;
+    struct refresh_slot *lately[LATELY_MAX]; /* a ring */
+    size_t lately_next;
     uint64_t running;
     uint64_t sequence; /* numbers requests and runs: a run is newer than the requests it serves */
     bool stopping;
@@ -172,18 +179,36 @@ static struct refresh_slot *obtain_locked(struct refresh_table *table, const str
     return slot;
 }
 
-/* Frees a slot that has nothing left to remember. */
-static void release_locked(struct refresh_table *table, struct refresh_slot *slot)
+static bool is_over(const struct refresh_slot *slot)
 {
-    if (slot->state != SLOT_IDLE || slot->waiters > 0 || slot->due_ns || slot->failures > 0 ||
-        slot->racy.base_ns)
-        return;
+    return slot->state == SLOT_IDLE && slot->waiters == 0 && !slot->due_ns && slot->failures == 0 &&
+           !slot->racy.base_ns;
+}
+
+static void remove_locked(struct refresh_table *table, struct refresh_slot *slot)
+{
     struct refresh_slot **at = &table->buckets[slot->hash & (table->bucket_count - 1)];
     while (*at != slot)
         at = &(*at)->next_in_bucket;
     *at = slot->next_in_bucket;
     table->slot_count--;
     slot_free(slot);
+}
+
+/* A slot that is over makes the one go that has been so for longest. */
+static void release_locked(struct refresh_table *table, struct refresh_slot *slot)
+{
+    if (!is_over(slot) || slot->is_late)
+        return;
+    struct refresh_slot **place = &table->lately[table->lately_next++ % LATELY_MAX];
+    struct refresh_slot *oldest = *place;
+    *place = slot;
+    slot->is_late = true;
+    if (!oldest)
+        return;
+    oldest->is_late = false;
+    if (is_over(oldest))
+        remove_locked(table, oldest);
 }
 
 /* ---- queues ---- */
@@ -552,11 +577,14 @@ static void note_oldest(void *context, const struct scope *scope, uint64_t age_n
 void refresh_table_counts(struct refresh_table *table, struct refresh_table_counts *ret)
 {
     uint64_t oldest_ns = 0;
+    uint64_t over = 0;
 
     refresh_table_running(table, note_oldest, &oldest_ns);
     pthread_mutex_lock(&table->lock);
+    for (size_t i = 0; i < LATELY_MAX; i++)
+        over += table->lately[i] && is_over(table->lately[i]);
     *ret = (struct refresh_table_counts){
-        .slots = table->slot_count,
+        .slots = table->slot_count - over,
         .wanted_urgent = table->urgent.length,
         .wanted_background = table->background.length,
         .delayed = table->delayed_count,

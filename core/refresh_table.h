@@ -40,8 +40,8 @@ struct refresh_result {
     struct error error;
     uint64_t generation;  /* of the rows afterwards; 0: the scope has no row */
     bool installed;       /* rows, seen entries or the mark were written */
-    bool manifest_absent; /* the snapshot found no manifest, but facts: no signature can prove them
-                           */
+    bool manifest_absent; /* the snapshot found no manifest, but facts or data in an earlier layout:
+                             no signature can prove them */
     uint64_t files_read;
     uint64_t facts, broken;
     uint64_t took_ns;
@@ -97,7 +97,8 @@ bool refresh_wait(struct refresh_table *table, const struct scope *scope, uint64
 void refresh_table_stop(struct refresh_table *table);
 
 struct refresh_table_counts {
-    uint64_t slots, wanted_urgent, wanted_background, delayed, running;
+    uint64_t slots; /* with something to do or to wait for */
+    uint64_t wanted_urgent, wanted_background, delayed, running;
     uint64_t oldest_running_ns; /* how long the oldest run is under way; 0: none */
 };
 void refresh_table_counts(struct refresh_table *table, struct refresh_table_counts *ret);

@@ -3,6 +3,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/pause_point.h"
+#include "core/refresh_report.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -140,6 +141,20 @@ static enum status install(struct refresh *refresh, const struct base *base,
     return status;
 }
 
+/* Said once: what waits for migration is not searched. */
+static void note_earlier_layout(const struct refresh *refresh, const struct base *base)
+{
+    const struct scope *scope = &refresh->run->scope;
+    char path[SCOPE_PATH_MAX];
+
+    if (!refresh->snapshot.unmigrated || (base->in_index && base->row.unmigrated))
+        return;
+    scope_bucket_path(scope, path);
+    log_notice("scope.unmigrated",
+               "user=%s agent=%s path=%s what=\"old format, needs the peers' migration\"",
+               LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent, LOG_VALUE(path));
+}
+
 /* A scope without anything on the volume needs no row. Believed only while the volume is the one we
  * know. */
 static bool is_empty(const struct refresh *refresh, const struct plan_result *result)
@@ -166,7 +181,7 @@ static enum status publish(struct refresh *refresh, const struct base *base,
     refresh->result->broken = result.broken;
     refresh->result->files_read = refresh->counts.files_read;
     refresh->result->manifest_absent =
-        refresh->snapshot.live.mark.signature.absent && result.files > 0;
+        refresh->snapshot.live.mark.signature.absent && !is_empty(refresh, &result);
     refresh->unsettled = result.unsettled;
     *ret = INSTALL_DONE;
     if (gone)
@@ -175,6 +190,8 @@ static enum status publish(struct refresh *refresh, const struct base *base,
         status = install(refresh, base, &result, ret, error);
     if (status == STATUS_OK && *ret == INSTALL_DONE) {
         refresh->result->installed = true;
+        refresh_report_files(&refresh->run->scope, &base->seen, &result);
+        note_earlier_layout(refresh, base);
         refresh_plan_note_racy(plan, refresh->run->racy, clock_monotonic_ns());
     }
     return status;
