@@ -389,7 +389,8 @@ class Mounts(ProcessCase):
         return found
 
     def test_unmounted_and_mounted_again(self):
-        agent = self.agent()
+        agent = self.agent(config={"sync": {"poll_interval_min_ms": 50,
+                                            "poll_interval_max_ms": 200}})
         self.wait_indexed(agent, 12)
         self.unmount()
         self.check_suspended(agent)
@@ -401,7 +402,8 @@ class Mounts(ProcessCase):
         self.assertEqual(found["count"], 4)
         self.peer.commit("u2", changes=[add("fact_later", "amber later")])
         self.assertIn("amber later", agent.search("amber", "u2", top_k=10))
-        self.assertEqual(agent.rpc("status")["problems"], [])
+        agent.wait_until(lambda: agent.rpc("status")["problems"] == [],
+                         what="a status without problems, though nobody searches u3")
 
     def test_events_of_the_returned_volume_are_seen(self):
         agent = self.agent(config={"sync": {"poll_interval_min_ms": 3600000,
