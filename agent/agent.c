@@ -116,7 +116,7 @@ static bool is_inside(const char *path, const char *directory)
 static enum status check_index_place(const struct config *config, const char *directory,
                                      struct error *error)
 {
-    struct volume_options options = {.path = directory};
+    struct volume_options options = {.path = directory, .read_only = true};
     struct volume *place = NULL;
 
     enum status status = volume_open(&options, &place, error);

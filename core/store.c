@@ -28,6 +28,7 @@ static enum status open_volume(struct store *store, const struct store_options *
         .calls = options->calls,
         .force_kind = options->force_kind,
         .write_marker = false, /* not before we know that it is the right volume */
+        .read_only = options->read_only,
     };
     enum status status = volume_open(&volume_options, &store->volume, error);
 
@@ -210,6 +211,7 @@ static bool adopt_returned_volume(struct store *store, const char *index_id)
     struct volume_options options = {
         .path = volume_path(store->volume),
         .calls = volume_get_calls(store->volume),
+        .read_only = true, /* it may be somebody else's */
     };
     struct volume *found = NULL;
 

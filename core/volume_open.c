@@ -52,8 +52,8 @@ static enum status learn_place(const struct volume *volume, struct volume_root *
         root->kind = VOLUME_UNKNOWN;
     if (volume->kind_is_forced)
         root->kind = volume->forced_kind;
-    root->writable =
-        !(vfs.f_flag & ST_RDONLY) && faccessat(root->fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+    root->writable = !volume->read_only && !(vfs.f_flag & ST_RDONLY) &&
+                     faccessat(root->fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
 
     _Static_assert(sizeof fs.f_fsid == sizeof fs_id, "a file-system id has 64 bits");
     memcpy(&fs_id, &fs.f_fsid, sizeof fs_id);
@@ -135,6 +135,7 @@ static enum status volume_create(const struct volume_options *options, struct vo
     (void) pthread_mutex_init(&volume->publish_lock, NULL);
     volume->calls = options->calls ? options->calls : volume_real_calls();
     volume->write_marker = options->write_marker;
+    volume->read_only = options->read_only;
     volume->kind_is_forced = options->force_kind != NULL;
     if (options->force_kind)
         volume->forced_kind = *options->force_kind;

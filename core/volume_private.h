@@ -34,6 +34,7 @@ struct volume {
     const struct volume_calls *calls;
     char *path; /* absolute */
     bool write_marker;
+    bool read_only;
     bool kind_is_forced;
     enum volume_kind forced_kind;
     _Atomic(struct volume_root *) root;

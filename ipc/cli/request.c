@@ -43,7 +43,9 @@ json_t *request_params(const struct cli *cli)
 {
     const struct options *options = &cli->options;
     AUTO_JSON json_t *params = json_object();
-    bool has_scope = (cli->command->options & OPTION_AGENT) && !(options->given & OPTION_ALL);
+    /* Another volume is accepted for everybody. */
+    bool has_scope = (cli->command->options & OPTION_AGENT) &&
+                     !(options->given & (OPTION_ALL | OPTION_ACCEPT_VOLUME));
 
     if (has_scope && !add_scope(cli, params))
         return NULL;

@@ -416,6 +416,8 @@ class Operating(Case):
         self.assertEqual({name: self.last_params().get(name) for name in
                           ("all", "accept_volume", "user_id")},
                          {"all": True, "accept_volume": True, "user_id": None})
+        self.expect(0, "refresh", "--accept-volume")
+        self.assertNotIn("user_id", self.last_params())
         _, err = self.expect(2, "refresh")
         self.assertIn("--all", err)
 

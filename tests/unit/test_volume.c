@@ -826,6 +826,22 @@ static int stat_without_directory_times(int fd, const char *path, struct statx *
     return result;
 }
 
+Test(volume, read_only_leaves_no_trace_on_a_volume_that_would_be_probed)
+{
+    enum volume_kind kind = VOLUME_UNKNOWN;
+    struct volume_options options = {
+        .path = dir, .calls = &calls, .force_kind = &kind, .write_marker = true, .read_only = true};
+    struct volume *opened = NULL;
+    AUTO_LISTING struct listing listing = {0};
+
+    cr_assert(eq(int, volume_open(&options, &opened, &error), STATUS_OK), "%s", error.message);
+    cr_expect(not(volume_is_writable(opened)));
+    cr_expect(not(volume_directory_times_work(opened)));
+    volume_close(&opened);
+    cr_assert(eq(int, volume_list(volume, -1, ".", &listing, &error), STATUS_OK));
+    cr_expect(eq(sz, listing.count, 0));
+}
+
 Test(volume, directory_times_that_stand_still_are_found_out)
 {
     enum volume_kind kind = VOLUME_UNKNOWN;
