@@ -1,5 +1,6 @@
 #include "agent/agent.h"
 
+#include "agent/config_table.h"
 #include "agent/dispatch.h"
 #include "agent/service.h"
 #include "backends/deermem.h"
@@ -494,23 +495,39 @@ enum status agent_start(const struct config *config, struct agent **ret, struct 
     return STATUS_OK;
 }
 
+/* Names the keys that differ from what the agent was started with and cannot be taken over. */
+static void list_keys_to_restart_for(const struct config *before, const struct config *after,
+                                     struct text *text)
+{
+    const struct config_key *key;
+
+    for (size_t i = 0; (key = config_key_at(i)) != NULL; i++) {
+        AUTO_TEXT struct text old = {0};
+        AUTO_TEXT struct text new = {0};
+
+        config_key_write(key, before, &old);
+        config_key_write(key, after, &new);
+        if (strcmp(key->name, "log.level") != 0 &&
+            strcmp(text_string(&old), text_string(&new)) != 0)
+            text_append_format(text, "%s%s", text->size ? " " : "", key->name);
+    }
+}
+
 void agent_reload(struct agent *agent, const struct config *config)
 {
+    AUTO_TEXT struct text keys = {0};
     enum log_level level;
 
     if (log_level_from_name(config->log_level, &level))
         log_set_level(level);
     if (agent->dispatch.table->reload)
         agent->dispatch.table->reload(agent->backend);
-    AUTO_TEXT struct text before = {0};
-    AUTO_TEXT struct text after = {0};
-    config_write(&before, agent->config);
-    config_write(&after, config);
-    if (strcmp(text_string(&before), text_string(&after)) != 0)
-        log_notice("config.reloaded",
-                   "what=\"log.level is in force; other changed keys need a restart\"");
+    list_keys_to_restart_for(agent->config, config, &keys);
+    if (keys.size > 0)
+        log_notice("config.reloaded", "log_level=%s what=\"these keys need a restart: %s\"",
+                   config->log_level, text_string(&keys));
     else
-        log_notice("config.reloaded", "what=\"nothing has changed\"");
+        log_notice("config.reloaded", "log_level=%s", config->log_level);
 }
 
 bool agent_has_ended(struct agent *agent)

@@ -1,6 +1,7 @@
 #include "core/bucket_check.h"
 
 #include "core/bucket_owner.h"
+#include "core/log.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -100,6 +101,15 @@ static void remember_agent(struct look *look, const char *agent)
     look->agents[look->agent_count++] = copy;
 }
 
+/* A scope that could not be read for a while and has not changed meanwhile gets no refresh that
+ * would tell. */
+static void note_readable(const struct look *look, const struct scope *scope)
+{
+    if (scope_notes_outcome(look->check->store->notes, scope, STATUS_OK))
+        log_notice("scope.readable", "user=%s agent=%s",
+                   LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent);
+}
+
 /* A scope that the index holds. */
 static enum status take_row(void *context, const struct scope *scope, const struct index_scope *row)
 {
@@ -116,6 +126,8 @@ static enum status take_row(void *context, const struct scope *scope, const stru
             ? row->synced.known && !row->synced.mark.signature.absent
             : !freshness_in_step(&row->synced, row->facts, &look->live, true))
         ask(look, scope);
+    else
+        note_readable(look, scope);
     return STATUS_OK;
 }
 

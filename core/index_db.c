@@ -384,7 +384,9 @@ static enum status open_file(struct index *index, bool needs_check, struct error
 static enum status start_anew(struct index *index, struct error *error)
 {
     index_disconnect(&index->writer, false);
-    enum status status = index_files_set_aside(index, error);
+    enum status status = index_files_lock_again(index, error);
+    if (status == STATUS_OK)
+        status = index_files_set_aside(index, error);
     return status == STATUS_OK ? open_file(index, false, error) : status;
 }
 

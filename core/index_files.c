@@ -81,6 +81,23 @@ enum status index_files_lock(struct index *index, struct error *error)
     return STATUS_OK;
 }
 
+enum status index_files_lock_again(struct index *index, struct error *error)
+{
+    char path[PATH_MAX];
+    struct stat held;
+    struct stat named;
+    int before = index->lock_fd;
+
+    (void) snprintf(path, sizeof path, "%s/" LOCK_NAME, index->directory);
+    if (fstat(before, &held) == 0 && lstat(path, &named) == 0 && held.st_dev == named.st_dev &&
+        held.st_ino == named.st_ino)
+        return STATUS_OK;
+    enum status status = index_files_lock(index, error);
+    if (status == STATUS_OK)
+        (void) close(before);
+    return status;
+}
+
 /* What a clean end writes, and what must still be so at the next start. */
 static bool describe_file(const struct index *index, char *ret, size_t size)
 {

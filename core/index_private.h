@@ -148,6 +148,10 @@ fts5_api *index_fts5_api(sqlite3 *db);
 /* ---- files (index_files.c) ---- */
 
 MUST_CHECK enum status index_files_lock(struct index *index, struct error *error);
+
+/* The same again where the lock is not the one at its path any more, since somebody removed the
+ * directory or its contents. */
+MUST_CHECK enum status index_files_lock_again(struct index *index, struct error *error);
 /* True when the file at the path is untouched since the last clean end. Forgets that end. */
 bool index_files_take_clean_mark(struct index *index);
 void index_files_set_clean_mark(struct index *index);

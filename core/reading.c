@@ -292,7 +292,7 @@ static enum status settle(struct settling *settling, struct error *error)
     }
 }
 
-/* Failures of the look itself: logged once per scope and change. */
+/* Failures of the look itself: told once per scope and change. */
 static void note_outcomes(struct settling *settling)
 {
     for (size_t i = 0; i < settling->request->count; i++) {
@@ -309,6 +309,8 @@ static void note_outcomes(struct settling *settling)
             log_warning("scope.unreadable", "user=%s agent=%s kind=%s path=%s reason=%s",
                         LOG_VALUE(user), scope->agent, status_name(report->problem),
                         LOG_VALUE(report->error.path), LOG_VALUE(report->error.message));
+        if (report->problem == STATUS_CORRUPT)
+            store_publish(settling->store, scope, "corrupt", "%s", "");
     }
 }
 
