@@ -416,6 +416,9 @@ static void finish_entry(const struct entry *entry, struct plan_result *result)
     }
     if (!entry->known)
         return;
+    /* It was a sound file: its row would outlive it. */
+    if (entry->base.has_row && (entry->is_dir || entry->fault != FACT_FAULT_NONE))
+        result->removed[result->removed_count++] = entry->path;
     if (!entry->is_dir) {
         result->files++;
         if (entry->fault != FACT_FAULT_NONE)
