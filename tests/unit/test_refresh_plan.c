@@ -465,6 +465,7 @@ Test(refresh_plan, a_broken_file_is_counted_and_has_no_row)
     read_as(f1, 200, NOW, 5, NULL);
     finish();
     cr_expect(result.files == 3 && result.broken == 1 && result.put_count == 0);
+    cr_expect(result.removed_count == 1 && is_removed("aa/f1.md"), "its row goes");
     cr_expect_eq(seen_of("aa/f1.md")->fault, FACT_FAULT_BROKEN);
     cr_expect_str_eq(seen_of("aa/f1.md")->problem, "no title");
 }
@@ -503,6 +504,7 @@ Test(refresh_plan, a_name_may_turn_from_file_into_directory_and_back)
     cr_expect(stamped(f3, 100, NOW));
     finish();
     cr_expect(is_removed("aa/f1.md") && is_removed("aa/f2.md"));
+    cr_expect(!is_removed("bb/f3.md"), "it was never looked at");
 }
 
 Test(refresh_plan, a_directory_found_below_one_already_passed_is_looked_at)
