@@ -470,6 +470,58 @@ Test(refresh_plan, a_broken_file_is_counted_and_has_no_row)
     cr_expect_str_eq(seen_of("aa/f1.md")->problem, "no title");
 }
 
+/* chmod moves the file and not its directory. */
+Test(refresh_plan, a_directory_with_a_broken_file_is_listed_although_it_did_not_move)
+{
+    seen_usual(true);
+    entries[2].fault = FACT_FAULT_BROKEN; /* aa/f1.md */
+    entries[5].fault = FACT_FAULT_FOREIGN;
+    create();
+    cr_expect(!stamped(next_dir(""), 100, NOW));
+    plan_entry aa = next_dir("aa");
+    cr_expect(stamped(aa, 100, NOW));
+    list_begin(aa, 100, NOW);
+    cr_expect(!wants(name(aa, "f1.md", false), 100, NOW), "it did not change");
+    cr_expect(!wants(name(aa, "f2.md", false), 100, NOW));
+    refresh_plan_list_end(plan, aa);
+    cr_expect(!stamped(next_dir("bb"), 100, NOW));
+    finish();
+    cr_expect(!result.unsettled && result.seen_count == 0);
+}
+
+/* Edited in place, and read by a full refresh a moment ago. */
+Test(refresh_plan, a_directory_with_a_file_that_has_no_mark_is_listed_until_it_has)
+{
+    seen_usual(true);
+    entries[2].clean = false;
+    racy_start(&racy, NOW - W);
+    create();
+    cr_expect(!stamped(next_dir(""), 100, NOW));
+    plan_entry aa = next_dir("aa");
+    cr_expect(stamped(aa, 100, NOW));
+    list_begin(aa, 100, NOW);
+    plan_entry f1 = name(aa, "f1.md", false);
+    cr_expect(wants(f1, 100, NOW));
+    cr_expect(!wants(name(aa, "f2.md", false), 100, NOW));
+    refresh_plan_list_end(plan, aa);
+    read_as(f1, 100, NOW, 77, fact_of("f1"));
+    finish();
+    cr_expect(!result.unsettled);
+    cr_expect(seen_of("aa/f1.md") && seen_of("aa/f1.md")->clean);
+}
+
+Test(refresh_plan, directories_whose_times_mean_nothing_ask_for_no_second_look)
+{
+    options.directory_times_work = false;
+    add_seen("", true, 100, false);
+    create();
+    plan_entry root = next_dir("");
+    list_begin(root, 200, NOW);
+    refresh_plan_list_end(plan, root);
+    finish();
+    cr_expect(!result.unsettled);
+}
+
 /* Dates that a file lacks are taken from its time, so an equal digest is not enough. */
 Test(refresh_plan, equal_bytes_with_another_time_make_the_row_anew)
 {
