@@ -25,7 +25,7 @@ struct file_look {
     plan_entry entry;
     char *path;
     uint64_t looked_ns;
-    struct file_stamp stamp;
+    struct file_stamp stamp; /* the listing's; the bytes' own once they are read */
     uint64_t digest;
     struct fact *fact;
     enum fact_fault fault;
@@ -103,7 +103,8 @@ static enum status add_dir(struct look_list *list, plan_entry entry, const char 
     return look->path ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-static enum status add_file(struct look_list *list, plan_entry entry, const char *path)
+static enum status add_file(struct look_list *list, plan_entry entry, const char *path,
+                            const struct file_stamp *stamp)
 {
     if (list->file_count == list->file_capacity) {
         size_t capacity = list->file_capacity ? list->file_capacity * 2 : 64;
@@ -116,6 +117,7 @@ static enum status add_file(struct look_list *list, plan_entry entry, const char
     struct file_look *look = &list->files[list->file_count];
     memset(look, 0, sizeof *look);
     look->entry = entry;
+    look->stamp = *stamp;
     look->path = strdup(path);
     list->file_count++;
     return look->path ? STATUS_OK : STATUS_NO_MEMORY;
@@ -288,7 +290,7 @@ static enum status take_listing(struct refresh_plan *plan, const struct dir_look
             continue; /* deeper than we look, as documented */
         if (status == STATUS_OK && is_fact &&
             refresh_plan_file_stamped(plan, entry, &look->stamps[i], look->looked_ns))
-            status = add_file(reads, entry, refresh_plan_path(plan, entry));
+            status = add_file(reads, entry, refresh_plan_path(plan, entry), &look->stamps[i]);
         if (status != STATUS_OK)
             return status;
     }

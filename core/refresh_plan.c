@@ -16,7 +16,8 @@ struct entry {
     bool listed;   /* mentioned by the listing under way */
     bool known;    /* `stamp` and what follows are set */
     bool clean;
-    bool reread; /* trusted only once this plan has read it (full refresh) */
+    bool reread;      /* trusted only once this plan has read it (full refresh) */
+    bool look_inside; /* directories: a file in it is broken or has no mark yet */
     struct file_stamp stamp;
     uint64_t since_ns; /* when the stamp was first seen */
     uint64_t digest;
@@ -139,6 +140,9 @@ static enum status add_seen(struct refresh_plan *plan, const struct seen_entry *
     entry->base.clean = seen->clean;
     entry->base.has_row = !seen->is_dir && seen->fault == FACT_FAULT_NONE;
     entry->base.digest = seen->digest;
+    if (!seen->is_dir && entry->parent != NO_ENTRY &&
+        (!seen->clean || seen->fault == FACT_FAULT_BROKEN))
+        plan->entries[entry->parent].look_inside = true;
     if (seen->problem) {
         entry->problem = strdup(seen->problem);
         if (!entry->problem)
@@ -260,8 +264,10 @@ bool refresh_plan_dir_stamped(struct refresh_plan *plan, plan_entry dir,
 
     (void) looked_ns;
     plan->counts.dirs_checked++;
+    /* A file that is edited or given a right does not move its directory: one that has no mark yet,
+     * or could not be understood, is looked at itself. */
     return !plan->options.directory_times_work || !entry->known || !entry->clean ||
-           !file_stamp_equal(&entry->stamp, &wanted);
+           entry->look_inside || !file_stamp_equal(&entry->stamp, &wanted);
 }
 
 void refresh_plan_dir_gone(struct refresh_plan *plan, plan_entry dir)
@@ -407,7 +413,8 @@ static bool seen_changed(const struct entry *entry)
            (!entry->is_dir && entry->base.has_row != (entry->fault == FACT_FAULT_NONE));
 }
 
-static void finish_entry(const struct entry *entry, struct plan_result *result)
+static void finish_entry(const struct refresh_plan *plan, const struct entry *entry,
+                         struct plan_result *result)
 {
     if (entry->gone) {
         if (entry->in_index)
@@ -416,18 +423,18 @@ static void finish_entry(const struct entry *entry, struct plan_result *result)
     }
     if (!entry->known)
         return;
+    /* It was a sound file: its row would outlive it. */
+    if (entry->base.has_row && (entry->is_dir || entry->fault != FACT_FAULT_NONE))
+        result->removed[result->removed_count++] = entry->path;
     if (!entry->is_dir) {
         result->files++;
-        if (entry->fault != FACT_FAULT_NONE) {
+        if (entry->fault != FACT_FAULT_NONE)
             result->broken++;
-            /* The row goes; what was seen comes back with `seen`. */
-            if (entry->in_index && entry->base.has_row)
-                result->removed[result->removed_count++] = entry->path;
-        }
-        if (entry->fault == FACT_FAULT_NONE && entry->fact && !row_is_right(entry))
+        else if (entry->fact && !row_is_right(entry))
             result->put[result->put_count++] = (struct plan_row){entry->path, entry->fact};
     }
-    if (!entry->clean)
+    /* Where directories' times mean nothing no later look makes them mean more. */
+    if (!entry->clean && (!entry->is_dir || plan->options.directory_times_work))
         result->unsettled = true;
     if (seen_changed(entry))
         result->seen[result->seen_count++] = (struct seen_entry){
@@ -452,7 +459,7 @@ enum status refresh_plan_finish(struct refresh_plan *plan, struct plan_result *r
     if (!result.put || !result.removed || !result.seen)
         return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < plan->count; i++)
-        finish_entry(&plan->entries[i], &result);
+        finish_entry(plan, &plan->entries[i], &result);
     *ret = result;
     result = (struct plan_result){0};
     return STATUS_OK;

@@ -89,7 +89,8 @@ struct plan_row {
 struct plan_result {
     struct plan_row *put;
     size_t put_count;
-    const char **removed; /* gone, or broken now */
+    const char **removed; /* paths that lose their row; some of them are in `seen` again, as broken
+                             or as a directory */
     size_t removed_count;
     struct seen_entry *seen;
     size_t seen_count;

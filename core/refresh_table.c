@@ -32,6 +32,7 @@ struct refresh_slot {
     uint64_t running_number, ended_number; /* 0: none */
     uint64_t begun_ns;
     uint64_t due_ns; /* 0: no run is due later */
+    bool put_off;    /* a background request waits for that run (back-off) */
     unsigned later_wishes;
     unsigned failures;
     unsigned waiters;
@@ -312,6 +313,7 @@ static void wake_delayed_locked(struct refresh_table *table, uint64_t now_ns)
         table->delayed[0] = table->delayed[--table->delayed_count];
         heap_down(table, 0);
         slot->due_ns = 0;
+        slot->put_off = false;
         slot->wishes |= slot->later_wishes;
         slot->later_wishes = 0;
         if (slot->state == SLOT_RUNNING) {
@@ -327,10 +329,22 @@ static void wake_delayed_locked(struct refresh_table *table, uint64_t now_ns)
 
 /* ---- requests ---- */
 
+/* Leaves a background request to the retry that is due. */
+static void put_off(struct refresh_slot *slot, unsigned wishes)
+{
+    slot->later_wishes |= wishes;
+    slot->put_off = true;
+}
+
 /* Makes the slot want a run that has not begun; returns its number. */
 static uint64_t want_locked(struct refresh_table *table, struct refresh_slot *slot,
                             enum refresh_urgency urgency, unsigned wishes)
 {
+    if (slot->state == SLOT_IDLE && urgency == REFRESH_BACKGROUND && slot->failures > 0 &&
+        slot->due_ns) {
+        put_off(slot, wishes);
+        return ++table->sequence;
+    }
     slot->wishes |= wishes;
     switch (slot->state) {
     case SLOT_IDLE:
@@ -480,14 +494,17 @@ void refresh_done(struct refresh_table *table, struct refresh_run *run,
     slot->result = *result;
     slot->failures = result->status == STATUS_OK ? 0 : slot->failures + 1;
     table->running--;
-    if (slot->state == SLOT_AGAIN) {
-        slot->state = SLOT_WANTED;
-        enqueue_locked(table, slot);
-    } else {
-        slot->state = SLOT_IDLE;
-    }
     if (retry_ns && !slot->due_ns)
         (void) delay_locked(table, slot, retry_ns); /* without memory: the next request has to do */
+    bool again = slot->state == SLOT_AGAIN;
+    if (again && retry_ns && slot->due_ns && slot->urgency == REFRESH_BACKGROUND) {
+        put_off(slot, slot->wishes);
+        slot->wishes = 0;
+        again = false;
+    }
+    slot->state = again ? SLOT_WANTED : SLOT_IDLE;
+    if (again)
+        enqueue_locked(table, slot);
     pthread_cond_broadcast(&table->ended);
     release_locked(table, slot);
     pthread_mutex_unlock(&table->lock);
@@ -508,11 +525,12 @@ static struct timespec in_slices(uint64_t deadline_ns)
     return until;
 }
 
-/* A slot that is idle (or gone) has ended everything that was asked of it. */
+/* A slot that is idle (or gone) has ended everything that was asked of it and not put off. */
 static bool must_wait_locked(const struct refresh_table *table, const struct refresh_slot *slot,
                              uint64_t number)
 {
-    return slot->ended_number < number && slot->state != SLOT_IDLE && !table->stopping;
+    return slot->ended_number < number && (slot->state != SLOT_IDLE || slot->put_off) &&
+           !table->stopping;
 }
 
 bool refresh_wait(struct refresh_table *table, const struct scope *scope, uint64_t number,

@@ -1,0 +1,132 @@
+/* core/reader_pool.h: work for many threads, done when it returns. */
+#include "core/reader_pool.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+TestSuite(reader_pool, .timeout = 30);
+
+#define CELLS 200
+
+struct work {
+    atomic_uint done[CELLS];
+    atomic_uint begun;
+    size_t fail_at; /* CELLS: never */
+    pthread_barrier_t *barrier;
+};
+
+static enum status do_cell(void *context, size_t index)
+{
+    struct work *work = context;
+
+    atomic_fetch_add(&work->begun, 1);
+    if (index == work->fail_at)
+        return STATUS_STALE;
+    atomic_fetch_add(&work->done[index], 1);
+    return STATUS_OK;
+}
+
+Test(reader_pool, each_index_is_done_once_whatever_the_size)
+{
+    static const unsigned sizes[] = {0, 1, 2, 8};
+    static const size_t counts[] = {0, 1, 4, 5, 6, CELLS};
+
+    for (size_t s = 0; s < ARRAY_SIZE(sizes); s++) {
+        struct reader_pool *pool = NULL;
+        cr_assert(reader_pool_create(sizes[s], &pool) == STATUS_OK);
+        for (size_t c = 0; c < ARRAY_SIZE(counts); c++) {
+            struct work work = {.fail_at = CELLS};
+            cr_expect(reader_pool_run(pool, counts[c], do_cell, &work) == STATUS_OK);
+            for (size_t i = 0; i < CELLS; i++)
+                cr_expect(atomic_load(&work.done[i]) == (i < counts[c]),
+                          "%u threads, %zu cells, cell %zu", sizes[s], counts[c], i);
+        }
+        reader_pool_destroy(&pool);
+        cr_expect(pool == NULL);
+        reader_pool_destroy(&pool);
+    }
+}
+
+Test(reader_pool, a_failure_is_told_and_skips_what_was_not_begun)
+{
+    static const unsigned sizes[] = {0, 3};
+
+    for (size_t s = 0; s < ARRAY_SIZE(sizes); s++) {
+        struct reader_pool *pool = NULL;
+        struct work work = {.fail_at = 0};
+        cr_assert(reader_pool_create(sizes[s], &pool) == STATUS_OK);
+        cr_expect(reader_pool_run(pool, CELLS, do_cell, &work) == STATUS_STALE);
+        cr_expect(atomic_load(&work.begun) < CELLS || sizes[s] > 0);
+        work = (struct work){.fail_at = CELLS};
+        cr_expect(reader_pool_run(pool, CELLS, do_cell, &work) == STATUS_OK, "it goes on after");
+        reader_pool_destroy(&pool);
+    }
+}
+
+/* Three calls that wait for one another can only end when three threads are at it. */
+static enum status meet(void *context, size_t index)
+{
+    struct work *work = context;
+
+    (void) index;
+    (void) pthread_barrier_wait(work->barrier);
+    return STATUS_OK;
+}
+
+Test(reader_pool, calls_that_hang_are_waited_for_side_by_side)
+{
+    struct reader_pool *pool = NULL;
+    pthread_barrier_t barrier;
+    struct work work = {.fail_at = CELLS, .barrier = &barrier};
+
+    cr_assert(pthread_barrier_init(&barrier, NULL, 3) == 0);
+    cr_assert(reader_pool_create(2, &pool) == STATUS_OK); /* and the caller's own */
+    cr_expect(reader_pool_run(pool, 6, meet, &work) == STATUS_OK);
+    reader_pool_destroy(&pool);
+    (void) pthread_barrier_destroy(&barrier);
+}
+
+/* All threads of the pool hang in one caller's work; another caller does its own alone. */
+static atomic_bool let_go;
+
+static enum status hang(void *context, size_t index)
+{
+    struct work *work = context;
+
+    (void) index;
+    atomic_fetch_add(&work->begun, 1);
+    while (!atomic_load(&let_go))
+        (void) sched_yield();
+    return STATUS_OK;
+}
+
+struct hanging {
+    struct reader_pool *pool;
+    struct work work;
+};
+
+static void *run_hanging(void *context)
+{
+    struct hanging *hanging = context;
+
+    cr_expect(reader_pool_run(hanging->pool, 8, hang, &hanging->work) == STATUS_OK);
+    return NULL;
+}
+
+Test(reader_pool, a_caller_is_not_stuck_behind_anothers_hanging_calls)
+{
+    struct hanging hanging = {.work = {.fail_at = CELLS}};
+    struct work work = {.fail_at = CELLS};
+    pthread_t thread;
+
+    cr_assert(reader_pool_create(2, &hanging.pool) == STATUS_OK);
+    cr_assert(pthread_create(&thread, NULL, run_hanging, &hanging) == 0);
+    while (atomic_load(&hanging.work.begun) < 3)
+        (void) sched_yield();
+    cr_expect(reader_pool_run(hanging.pool, CELLS, do_cell, &work) == STATUS_OK);
+    atomic_store(&let_go, true);
+    (void) pthread_join(thread, NULL);
+    reader_pool_destroy(&hanging.pool);
+}
