@@ -1,8 +1,9 @@
 #include "core/scope_notes.h"
 
+#include "core/signature.h"
+
 #include <pthread.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* A scope is known by 128 bits of hash: no two of a million share them in practice, and no answer
  * depends on it beyond the age that a `bounded` search tolerates. */
@@ -52,11 +53,11 @@ void scope_notes_destroy(struct scope_notes **notes_address)
 
 static void key_of(const struct scope *scope, uint64_t key[2])
 {
-    XXH128_hash_t user = XXH3_128bits(scope->user, strlen(scope->user));
-    XXH128_hash_t agent = XXH3_128bits_withSeed(scope->agent, strlen(scope->agent),
-                                                user.low64 ^ (scope->has_user ? 1 : 2));
-    key[0] = agent.low64 ^ user.high64;
-    key[1] = agent.high64;
+    uint64_t user[2];
+
+    signature_digest_wide(scope->user, strlen(scope->user), scope->has_user, user);
+    signature_digest_wide(scope->agent, strlen(scope->agent), user[0], key);
+    key[0] ^= user[1];
 }
 
 static struct note *find(struct note *notes, size_t capacity, const uint64_t key[2])

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
 #define USERS_DIR "users"
 #define AGENTS_DIR "agents"
@@ -67,7 +66,7 @@ const char *bucket_table_manifest_name(const struct bucket_table *table)
 
 static struct shown *slot_locked(struct shown *slots, size_t slot_count, const char *bucket)
 {
-    size_t at = (size_t) XXH3_64bits(bucket, strlen(bucket)) & (slot_count - 1);
+    size_t at = (size_t) signature_digest(bucket, strlen(bucket)) & (slot_count - 1);
 
     while (slots[at].bucket && strcmp(slots[at].bucket, bucket) != 0)
         at = (at + 1) & (slot_count - 1);
