@@ -11,8 +11,6 @@
 #define DRAIN_MS 9000 /* SIGTERM is answered within 10 s */
 #define STATUS_LINE_MS 1000
 
-extern char **environ;
-
 static void print(const struct text *text)
 {
     (void) fputs(text_string(text), stdout);

@@ -35,13 +35,14 @@ struct token {
     const char *bytes; /* valid during the callback */
     size_t size;
     unsigned position; /* words and characters count up; the others share one */
-    size_t start,
-        end; /* bytes of the text it came from (0, 0 where normalisation lost the place) */
+    size_t start, end; /* bytes of the text it came from (0, 0: normalisation lost the place) */
 };
 
 /* Returns STATUS_OK to go on; anything else ends the analysis with that status. */
 typedef enum status (*analyzer_sink)(void *context, const struct token *token);
 
+/* Gives the sink every token of a text, by position. STATUS_TOO_LARGE above a quarter of a
+ * gigabyte, STATUS_NO_MEMORY, or what the sink returned. */
 MUST_CHECK enum status analyzer_run(const char *bytes, size_t size, analyzer_sink sink,
                                     void *context);
 

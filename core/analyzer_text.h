@@ -17,10 +17,10 @@ enum character_class {
     CHARACTER_IDEOGRAPH, /* Han, kana, hangul, bopomofo: scripts that are not cut into words */
     CHARACTER_EMOJI,
     CHARACTER_JOINT,   /* holds a compound together when it stands alone between two parts */
-    CHARACTER_DROPPED, /* accents, points, joiners, soft hyphens: part of the word, not of the token
-                        */
+    CHARACTER_DROPPED, /* accents, points, joiners, soft hyphens: not part of the token */
 };
 
+/* The class of one code point; the ASCII ones come from a table. */
 enum character_class character_classify(UChar32 character);
 
 /* The code point at `*at`, which moves behind it. */

@@ -11,6 +11,7 @@
 #include "core/index_install.h"
 #include "core/query.h"
 
+/* Opens nothing yet: index_begin() does. `index` must outlive it. STATUS_NO_MEMORY. */
 MUST_CHECK enum status index_reader_create(struct index *index, struct index_reader **ret,
                                            struct error *error);
 void index_reader_destroy(struct index_reader **reader);
@@ -38,8 +39,7 @@ MUST_CHECK enum status index_read_seen(struct index_reader *reader, int64_t scop
 
 struct index_filter {
     const char *category; /* NULL: any; "" matches an empty one */
-    const json_t
-        *equals; /* NULL, or an object: members of the fact's document that must be equal */
+    const json_t *equals; /* an object: members that the fact's document must have; NULL: any */
 };
 
 struct index_hit {

@@ -69,7 +69,7 @@ struct keeper {
 
 static bool names_add(struct bucket_names *names, bool has_user, const char *bucket)
 {
-    if (names->count == names->capacity) {
+    if (!names->items || names->count == names->capacity) {
         size_t capacity = names->capacity ? names->capacity * 2 : 64;
         struct bucket_name *items = realloc(names->items, capacity * sizeof *items);
         if (!items)

@@ -10,7 +10,7 @@
 #define BUCKET_DIGEST_DIGITS 16
 #define JOURNAL_NAME ".memory.journal.json"
 
-static_assert(SCOPE_PATH_MAX > sizeof "users/agents/facts/xx/" + 3 * SCOPE_NAME_MAX + 3,
+static_assert(SCOPE_PATH_MAX > sizeof "users/agents/facts/xx/" + 3UL * SCOPE_NAME_MAX + 3,
               "the longest path fits");
 
 static bool is_lower_hex(char byte)
@@ -63,7 +63,7 @@ static size_t replace_characters(const char *user, size_t size, char *ret, size_
         (void) text_decode(user + at, size - at, &length);
         if (used == size_max)
             return 0;
-        ret[used++] = is_plain(user[at]) ? user[at] : '-';
+        ret[used++] = (char) (is_plain(user[at]) ? user[at] : '-');
     }
     return used;
 }

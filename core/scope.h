@@ -41,6 +41,7 @@ MUST_CHECK enum status scope_create(const char *user, const char *agent, struct 
 /* Same user and same agent. */
 bool scope_equal(const struct scope *a, const struct scope *b);
 
+/* For hash tables in memory; equal scopes have equal hashes. */
 uint64_t scope_hash(const struct scope *scope);
 
 /* Turns a raw user id into its directory name. `ret` holds SCOPE_NAME_MAX + 1 bytes. */

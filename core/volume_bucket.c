@@ -247,6 +247,14 @@ static enum status list_listed_dir(const struct volume *volume, int parent_fd,
     return status;
 }
 
+static struct facts_place place_take(struct facts_place *place)
+{
+    struct facts_place taken = *place;
+
+    *place = (struct facts_place) FACTS_PLACE_NONE;
+    return taken;
+}
+
 enum status bucket_find_facts(struct bucket_table *table, const struct scope *scope, int bucket_fd,
                               struct facts_place *ret, struct error *error)
 {
@@ -272,8 +280,7 @@ enum status bucket_find_facts(struct bucket_table *table, const struct scope *sc
             open_listed_dir(table->volume, agent, &place.agent, FACTS_DIR, &place.facts_fd, error);
     if (status != STATUS_OK)
         return status;
-    *ret = place;
-    place = (struct facts_place) FACTS_PLACE_NONE;
+    *ret = place_take(&place);
     return STATUS_OK;
 }
 

@@ -60,6 +60,8 @@ const char *mount_kind_name(enum mount_kind kind);
 /* True when `option` (a whole one, with its value) is among the mount's. */
 bool mount_has_option(const struct mount *mount, const char *option);
 
+/* One group of checks each, in the order in which they run: they add findings and return. Those
+ * that write need `probe_fd`. */
 void doctor_check_mount(struct doctor *doctor);
 void doctor_check_space(struct doctor *doctor);
 void doctor_check_owner(struct doctor *doctor);
