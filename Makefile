@@ -195,7 +195,8 @@ lint: deps-lint check-format check-includes ## format, include direction, clang,
 	$(Q)printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -I{} clang-tidy --quiet --warnings-as-errors='*' {} \
 		-- -std=gnu17 $(CPPFLAGS) 2>build/clang-tidy.log || { tail -n 40 build/clang-tidy.log >&2; exit 1; }
 	$(Q)cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
-		--suppress=missingIncludeSystem --suppressions-list=tests/lint/cppcheck.txt --error-exitcode=1 -j $(JOBS) -I. \
+		--suppress=missingIncludeSystem --suppressions-list=tests/lint/cppcheck.txt --library=tests/lint/cppcheck.cfg \
+		--error-exitcode=1 -j $(JOBS) -I. \
 		-D_GNU_SOURCE -DMEMSYNC_VERSION='""' agent backends core ipc
 	$(Q)mandoc -Tlint -Wwarning docs/man/*.[158]
 	$(Q)shellcheck -s bash ipc/cli/*.bash .ci/run

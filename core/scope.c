@@ -1,5 +1,6 @@
 #include "core/scope.h"
 
+#include "core/signature.h"
 #include "core/text.h"
 
 #include <assert.h>
@@ -161,20 +162,21 @@ bool scope_equal(const struct scope *a, const struct scope *b)
            strcmp(a->agent, b->agent) == 0;
 }
 
-/* FNV-1a, the terminating NUL included so that ("ab", "c") and ("a", "bc") differ. */
-static uint64_t hash_string(uint64_t hash, const char *string)
+void scope_hash_wide(const struct scope *scope, uint64_t ret[2])
 {
-    do {
-        hash = (hash ^ (unsigned char) *string) * UINT64_C(0x100000001b3);
-    } while (*string++);
-    return hash;
+    uint64_t user[2];
+
+    signature_digest_wide(scope->user, strlen(scope->user), scope->has_user, user);
+    signature_digest_wide(scope->agent, strlen(scope->agent), user[0], ret);
+    ret[0] ^= user[1];
 }
 
 uint64_t scope_hash(const struct scope *scope)
 {
-    uint64_t hash = scope->has_user ? UINT64_C(0xcbf29ce484222325) : UINT64_C(0x84222325cbf29ce4);
+    uint64_t wide[2];
 
-    return hash_string(hash_string(hash, scope->user), scope->agent);
+    scope_hash_wide(scope, wide);
+    return wide[0];
 }
 
 bool fact_id_is_valid(const char *id)

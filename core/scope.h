@@ -44,6 +44,9 @@ bool scope_equal(const struct scope *a, const struct scope *b);
 /* For hash tables in memory; equal scopes have equal hashes. */
 uint64_t scope_hash(const struct scope *scope);
 
+/* 128 bits, which may stand for the scope where a clash is harmless. */
+void scope_hash_wide(const struct scope *scope, uint64_t ret[2]);
+
 /* Turns a raw user id into its directory name. `ret` holds SCOPE_NAME_MAX + 1 bytes. */
 MUST_CHECK enum status scope_bucket_of_user(const char *user, char *ret, struct error *error);
 

@@ -1,7 +1,5 @@
 #include "core/scope_notes.h"
 
-#include "core/signature.h"
-
 #include <pthread.h>
 #include <string.h>
 
@@ -51,15 +49,6 @@ void scope_notes_destroy(struct scope_notes **notes_address)
     free(notes);
 }
 
-static void key_of(const struct scope *scope, uint64_t key[2])
-{
-    uint64_t user[2];
-
-    signature_digest_wide(scope->user, strlen(scope->user), scope->has_user, user);
-    signature_digest_wide(scope->agent, strlen(scope->agent), user[0], key);
-    key[0] ^= user[1];
-}
-
 static struct note *find(struct note *notes, size_t capacity, const uint64_t key[2])
 {
     size_t at = (size_t) key[0] & (capacity - 1);
@@ -98,7 +87,7 @@ static struct note *obtain_locked(struct scope_notes *notes, const struct scope 
 {
     uint64_t key[2];
 
-    key_of(scope, key);
+    scope_hash_wide(scope, key);
     struct note *note = find(notes->notes, notes->capacity, key);
     if (note->used)
         return note;
@@ -124,7 +113,7 @@ uint64_t scope_notes_last_in_step(struct scope_notes *notes, const struct scope 
 {
     uint64_t key[2];
 
-    key_of(scope, key);
+    scope_hash_wide(scope, key);
     pthread_mutex_lock(&notes->lock);
     uint64_t in_step_ns = find(notes->notes, notes->capacity, key)->in_step_ns;
     pthread_mutex_unlock(&notes->lock);
@@ -135,7 +124,7 @@ bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, e
 {
     uint64_t key[2];
 
-    key_of(scope, key);
+    scope_hash_wide(scope, key);
     pthread_mutex_lock(&notes->lock);
     struct note *note = find(notes->notes, notes->capacity, key);
     bool changed = note->status != status;

@@ -16,7 +16,8 @@ struct column {
 /* The last column gives way when the terminal is narrow. */
 struct table;
 
-/* `screen` and `columns` must outlive it. NULL: no memory, or more columns than a table has. */
+/* `screen` and `columns` must outlive it. NULL: no memory, or more columns than a table has, or
+ * none. */
 MUST_CHECK struct table *table_create(const struct screen *screen, const struct column *columns,
                                       size_t count);
 void table_destroy(struct table **table);
