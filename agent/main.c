@@ -180,8 +180,8 @@ int main(int argc, char **argv)
     case OPTIONS_PRINT_HELP:
     case OPTIONS_PRINT_VERSION:
     case OPTIONS_PRINT_SAMPLE_CONFIG:
-        return print_and_end(&options);
+        return (int) print_and_end(&options);
     default:
-        return load_and_run(&options);
+        return (int) load_and_run(&options);
     }
 }
