@@ -2,9 +2,9 @@
  *
  * First working form: NFKC, case folding, accents dropped; runs of letters and digits are words,
  * compounds (held together by single - _ . / : @ ' , + # &) give their parts and the whole without
- * its joints; a run of ideographs gives every character and every pair of neighbours; emoji are
- * tokens; all else separates. Any byte sequence is safe (malformed UTF-8 separates). Thread-safe:
- * an analyzer may be shared.
+ * its joints; a run of ideographs gives every character and every pair of neighbours, and so do
+ * kana and hangul, alone or mixed with them; emoji are tokens; all else separates. Any byte
+ * sequence is safe (malformed UTF-8 separates). Thread-safe: an analyzer may be shared.
  */
 #ifndef MEMSYNC_CORE_ANALYZER_H
 #define MEMSYNC_CORE_ANALYZER_H
@@ -35,14 +35,14 @@ struct token {
     const char *bytes; /* valid during the callback */
     size_t size;
     unsigned position; /* words and characters count up; the others share one */
-    size_t start, end; /* bytes of the text it came from (0, 0: normalisation lost the place) */
+    size_t start, end; /* bytes of the text it came from; 0, 0 unless the text is plain ASCII */
 };
 
 /* Returns STATUS_OK to go on; anything else ends the analysis with that status. */
 typedef enum status (*analyzer_sink)(void *context, const struct token *token);
 
-/* Gives the sink every token of a text, by position. STATUS_TOO_LARGE above a quarter of a
- * gigabyte, STATUS_NO_MEMORY, or what the sink returned. */
+/* Calls `sink` for each token of the text, in order. STATUS_NO_MEMORY, STATUS_TOO_LARGE above 256
+ * MiB, or what the sink ended it with. */
 MUST_CHECK enum status analyzer_run(const char *bytes, size_t size, analyzer_sink sink,
                                     void *context);
 

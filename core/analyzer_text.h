@@ -20,7 +20,7 @@ enum character_class {
     CHARACTER_DROPPED, /* accents, points, joiners, soft hyphens: not part of the token */
 };
 
-/* The class of one code point; the ASCII ones come from a table. */
+/* What a code point is to the analyzer; unassigned ones and surrogates separate. */
 enum character_class character_classify(UChar32 character);
 
 /* The code point at `*at`, which moves behind it. */

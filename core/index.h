@@ -50,7 +50,7 @@ void index_identity(struct index *index, char *ret, size_t size);
 MUST_CHECK enum status index_set_identity(struct index *index, const char *identity,
                                           struct error *error);
 
-/* The path of the file; valid until index_close(). */
+/* The database file, for people. Valid as long as the index. */
 const char *index_path(const struct index *index);
 
 /* Why the last set-aside happened (SQLite's own message), or "" . Valid until the next one. */

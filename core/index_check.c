@@ -145,9 +145,12 @@ static int check_facts(struct index_connection *connection, sqlite3_stmt *facts,
             return explain(ret, size, "a fact has no document");
         if (first_word(document, (size_t) sqlite3_column_bytes(facts, 2), &word) != SQLITE_OK)
             return explain(ret, size, "a stored fact cannot be read");
+        int64_t rowid = sqlite3_column_int64(facts, 0);
+        if ((word.size == 0) != (INDEX_ROWID_LENGTH(rowid) == 0))
+            return explain(ret, size, "a fact has another text than it was indexed with");
         if (word.size == 0)
             continue;
-        result = find_word(find, text_string(&word), sqlite3_column_int64(facts, 0));
+        result = find_word(find, text_string(&word), rowid);
         if (result == SQLITE_DONE)
             return explain(ret, size, "a fact is not found by its words");
         if (result != SQLITE_ROW)

@@ -37,8 +37,7 @@ struct rank_candidate {
 /* Registers the auxiliary function with a connection. An SQLite result code. */
 int index_rank_register(struct sqlite3 *db);
 
-/* For one run of one query: its address, bound as RANK_POINTER, is the function's argument. `query`
- * must outlive it. STATUS_NO_MEMORY. */
+/* `query` must outlive the collector. */
 MUST_CHECK enum status rank_collector_create(const struct query *query,
                                              struct rank_collector **ret);
 void rank_collector_destroy(struct rank_collector **collector);

@@ -11,7 +11,7 @@
 #include "core/index_install.h"
 #include "core/query.h"
 
-/* Opens nothing yet: index_begin() does. `index` must outlive it. STATUS_NO_MEMORY. */
+/* Opens nothing yet; `index` must outlive the reader. */
 MUST_CHECK enum status index_reader_create(struct index *index, struct index_reader **ret,
                                            struct error *error);
 void index_reader_destroy(struct index_reader **reader);

@@ -19,8 +19,8 @@
 
 struct query; /* opaque, immutable after parsing */
 
-/* Any bytes will do; beyond QUERY_BYTES_MAX they are cut (query_is_truncated()). Not OK:
- * STATUS_NO_MEMORY. */
+/* Any bytes make a query; STATUS_NO_MEMORY is the only failure. What lies beyond QUERY_BYTES_MAX is
+ * ignored. The caller destroys `ret`. */
 MUST_CHECK enum status query_parse(const char *bytes, size_t size, struct query **ret);
 void query_destroy(struct query **query);
 #define AUTO_QUERY CLEANUP(query_destroy)

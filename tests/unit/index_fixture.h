@@ -24,11 +24,9 @@ struct fixture {
     bool rebuilt;
 };
 
-static UNUSED void fixture_open_with(struct fixture *fixture, const char *identity,
-                                     uint64_t wal_bytes_max)
+static UNUSED void fixture_open_with(struct fixture *fixture, uint64_t wal_bytes_max)
 {
     const struct index_options options = {.directory = fixture->directory,
-                                          .identity = identity,
                                           .wal_bytes_max = wal_bytes_max};
     struct error error = {0};
 
@@ -39,7 +37,7 @@ static UNUSED void fixture_open_with(struct fixture *fixture, const char *identi
 
 static UNUSED void fixture_reopen(struct fixture *fixture)
 {
-    fixture_open_with(fixture, "volume-1", 0);
+    fixture_open_with(fixture, 0);
 }
 
 static UNUSED void fixture_close(struct fixture *fixture)

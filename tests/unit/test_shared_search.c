@@ -55,7 +55,7 @@ static void ask(struct fixture *fixture, const struct scope *scope, const char *
 {
     AUTO_HITS struct index_hits hits = {0};
     struct error error = {0};
-    char ids[8192];
+    char ids[4096];
 
     begin(fixture);
     cr_assert(eq(int, search_in_snapshot(fixture, scope, bytes, size, filter, limit, &hits, &error),
