@@ -242,8 +242,7 @@ Test(index_db, damage_done_while_stopped_is_found_at_the_start)
         "DELETE FROM fts_data WHERE id > (SELECT avg(id) FROM fts_data)",
         "DELETE FROM fts_data",
         /* one page of words that no sample asks for */
-        "DELETE FROM fts_data WHERE id = (SELECT id FROM fts_data WHERE id > 1000 LIMIT 1 OFFSET "
-        "3)",
+        "DELETE FROM fts_data WHERE id = (SELECT id FROM fts_data WHERE id > 1000 LIMIT 3, 1)",
         "DELETE FROM fts_data WHERE id = 10",
         "DROP TABLE fts_data",
         "DROP TABLE fts_idx",
