@@ -189,6 +189,18 @@ void fact_id_shard(const char *id, char ret[3])
     digest_digits(id, strlen(id), 2, ret);
 }
 
+bool relative_path_is_plain(const char *path)
+{
+    while (true) {
+        size_t length = strcspn(path, "/");
+        if (length == 0 || length > SCOPE_NAME_MAX || *path == '.')
+            return false;
+        if (path[length] == '\0')
+            return true;
+        path += length + 1;
+    }
+}
+
 bool manifest_name_is_valid(const char *name)
 {
     size_t size = strlen(name);

@@ -69,6 +69,9 @@ void fact_id_shard(const char *id, char ret[3]);
 /* A manifest's name: a plain name that ends in ".json". */
 bool manifest_name_is_valid(const char *name);
 
+/* True for parts separated by single slashes, none of them hidden, `..`, or too long for a name. */
+bool relative_path_is_plain(const char *path);
+
 /* Paths relative to the volume's root; `ret` holds SCOPE_PATH_MAX bytes. The root bucket is ".". */
 void scope_bucket_path(const struct scope *scope, char *ret);
 void scope_facts_path(const struct scope *scope, char *ret);

@@ -14,7 +14,7 @@ FLOOR_NAMES = ("ground", "formats", "decisions", "outside", "snapshot", "engine"
 
 # The first words of the names of core's files; the longest that fits counts.
 CORE_FLOORS = {
-    GROUND: "compiler status log clock text pause_point reader_pool",
+    GROUND: "compiler status log clock text array pause_point reader_pool",
     # What lies in files and messages, and what is said about it: no state, no I/O.
     FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml",
     # What to do next: a mutex at the most, no I/O.
