@@ -186,18 +186,6 @@ void refresh_plan_destroy(struct refresh_plan **plan)
     *plan = NULL;
 }
 
-/* The directory is not there (any more): everything below it is gone. */
-static void dir_gone(struct refresh_plan *plan, plan_entry dir)
-{
-    plan->entries[dir].gone = true;
-    for (plan_entry child = plan->entries[dir].first_child; child != NO_ENTRY;
-         child = plan->entries[child].next_sibling) {
-        plan->entries[child].gone = true;
-        if (plan->entries[child].is_dir)
-            dir_gone(plan, child);
-    }
-}
-
 enum status refresh_plan_begin(struct refresh_plan *plan, bool facts_present)
 {
     plan->next_dir = 0;
@@ -207,7 +195,7 @@ enum status refresh_plan_begin(struct refresh_plan *plan, bool facts_present)
     if (facts_present)
         plan->entries[root].gone = false;
     else
-        dir_gone(plan, root);
+        refresh_plan_dir_gone(plan, root);
     return STATUS_OK;
 }
 
@@ -275,6 +263,17 @@ bool refresh_plan_dir_stamped(struct refresh_plan *plan, plan_entry dir,
            !file_stamp_equal(&entry->stamp, &wanted);
 }
 
+void refresh_plan_dir_gone(struct refresh_plan *plan, plan_entry dir)
+{
+    plan->entries[dir].gone = true;
+    for (plan_entry child = plan->entries[dir].first_child; child != NO_ENTRY;
+         child = plan->entries[child].next_sibling) {
+        plan->entries[child].gone = true;
+        if (plan->entries[child].is_dir)
+            refresh_plan_dir_gone(plan, child);
+    }
+}
+
 void refresh_plan_list_begin(struct refresh_plan *plan, plan_entry dir,
                              const struct file_stamp *stamp, uint64_t looked_ns)
 {
@@ -306,7 +305,7 @@ static void change_kind(struct refresh_plan *plan, plan_entry number, bool is_di
     struct entry *entry = &plan->entries[number];
 
     if (entry->is_dir)
-        dir_gone(plan, number);
+        refresh_plan_dir_gone(plan, number);
     fact_destroy(&entry->fact);
     entry->is_dir = is_dir;
     entry->known = false;
@@ -349,7 +348,7 @@ void refresh_plan_list_end(struct refresh_plan *plan, plan_entry dir)
         if (entry->listed)
             continue;
         if (entry->is_dir)
-            dir_gone(plan, child);
+            refresh_plan_dir_gone(plan, child);
         entry->gone = true;
     }
 }

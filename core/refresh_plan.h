@@ -61,6 +61,9 @@ const char *refresh_plan_path(const struct refresh_plan *plan, plan_entry entry)
 bool refresh_plan_dir_stamped(struct refresh_plan *plan, plan_entry dir,
                               const struct file_stamp *stamp, uint64_t looked_ns);
 
+/* The directory is not there (any more): everything below it is gone. */
+void refresh_plan_dir_gone(struct refresh_plan *plan, plan_entry dir);
+
 /* A listing of `dir` has begun; its stamp was forced before. Then one call for each name that may
  * be a fact file or a directory of such, then the end. */
 void refresh_plan_list_begin(struct refresh_plan *plan, plan_entry dir,
