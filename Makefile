@@ -1,6 +1,6 @@
 # memsyncd: one make, no recursion. `make help` lists the targets.
 #
-# Every kind of build (plain, test, asan, tsan, fuzz) has a directory of its own below build/, so that
+# Every kind of build (plain, test, clang, asan, tsan, fuzz) has a directory of its own below build/, so that
 # they never mix. V=1 shows the commands.
 
 VERSION := 0.1.0
@@ -37,7 +37,7 @@ FLAVOUR ?= plain
 BUILD := build/$(FLAVOUR)
 FLAVOUR_CFLAGS :=
 FLAVOUR_LDFLAGS :=
-ifeq ($(FLAVOUR),test)
+ifneq ($(filter test clang,$(FLAVOUR)),)
 FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS
 endif
 ifeq ($(FLAVOUR),asan)
@@ -191,11 +191,12 @@ check-includes: ## do includes point down only?
 
 .PHONY: lint
 lint: deps-lint check-format check-includes ## format, include direction, clang, clang-tidy, cppcheck, man pages
-	$(Q)$(SUBMAKE) FLAVOUR=clang CC=$(CLANG) all
+	$(Q)$(SUBMAKE) FLAVOUR=clang CC=$(CLANG) all test-programs
 	$(Q)printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -I{} clang-tidy --quiet --warnings-as-errors='*' {} \
 		-- -std=gnu17 $(CPPFLAGS) 2>build/clang-tidy.log || { tail -n 40 build/clang-tidy.log >&2; exit 1; }
 	$(Q)cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
-		--suppress=missingIncludeSystem --suppressions-list=tests/lint/cppcheck.txt --error-exitcode=1 -j $(JOBS) -I. \
+		--suppress=missingIncludeSystem --suppressions-list=tests/lint/cppcheck.txt --library=tests/lint/cppcheck.cfg \
+		--error-exitcode=1 -j $(JOBS) -I. \
 		-D_GNU_SOURCE -DMEMSYNC_VERSION='""' agent backends core ipc
 	$(Q)mandoc -Tlint -Wwarning docs/man/*.[158]
 	$(Q)shellcheck -s bash ipc/cli/*.bash .ci/run
@@ -287,6 +288,6 @@ clean: ## remove everything that was built
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | sort | \
 		awk -F'\t' '{printf "  %-14s %s\n", $$1, $$2}'
-	@echo "  FLAVOUR=plain|test|asan|tsan|fuzz, CC=..., PREFIX=..., DESTDIR=..., TESTS='PATTERN ...', V=1"
+	@echo "  FLAVOUR=plain|test|clang|asan|tsan|fuzz, CC=..., PREFIX=..., DESTDIR=..., TESTS='PATTERN ...', V=1"
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

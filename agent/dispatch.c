@@ -56,6 +56,9 @@ static enum status answer_status(const struct dispatch *dispatch, const struct s
     return STATUS_OK;
 }
 
+/* Below the table of methods, in which answer_capabilities() stands. */
+static void write_methods(const struct dispatch *dispatch, struct text *result);
+
 static enum status answer_capabilities(const struct dispatch *dispatch,
                                        const struct server_call *call, struct text *result,
                                        struct error *error)
@@ -63,9 +66,7 @@ static enum status answer_capabilities(const struct dispatch *dispatch,
     (void) call;
     (void) error;
     text_append_format(result, "{\"backend\":\"%s\",\"methods\":{", dispatch->table->name);
-    for (size_t i = 0; dispatch_method_name(i); i++)
-        text_append_format(result, "%s\"%s\":%s", i ? "," : "", dispatch_method_name(i),
-                           dispatch_method_is_supported(dispatch, i) ? "true" : "false");
+    write_methods(dispatch, result);
     text_append_string(result, "}}");
     return STATUS_OK;
 }
@@ -142,11 +143,6 @@ static const struct method methods[] = {
     {"delete_memory", SCOPE_NEEDED, SLOT(delete_memory), NO_SLOT, NULL},
 };
 
-const char *dispatch_method_name(size_t i)
-{
-    return i < ARRAY_SIZE(methods) ? methods[i].name : NULL;
-}
-
 static backend_method slot_of(const struct backend_table *table, size_t slot)
 {
     backend_method function = NULL;
@@ -163,9 +159,14 @@ static backend_method function_of(const struct dispatch *dispatch, const struct 
     return function ? function : slot_of(dispatch->table, method->fallback);
 }
 
-bool dispatch_method_is_supported(const struct dispatch *dispatch, size_t i)
+/* Supported is what the backend offers by itself or by a default. */
+static void write_methods(const struct dispatch *dispatch, struct text *result)
 {
-    return methods[i].otherwise || function_of(dispatch, &methods[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+        bool supported = methods[i].otherwise || function_of(dispatch, &methods[i]);
+        text_append_format(result, "%s\"%s\":%s", i ? "," : "", methods[i].name,
+                           supported ? "true" : "false");
+    }
 }
 
 static const struct method *find_method(const char *name)

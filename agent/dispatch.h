@@ -23,10 +23,4 @@ struct dispatch {
 enum status dispatch_handle(void *context, const struct server_call *call, struct text *result,
                             int *ret_code, struct error *error);
 
-/* Names of all methods, in the table's order; NULL past the last. */
-const char *dispatch_method_name(size_t i);
-
-/* Whether the backend offers method `i` by itself or by a default. */
-bool dispatch_method_is_supported(const struct dispatch *dispatch, size_t i);
-
 #endif

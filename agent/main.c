@@ -11,8 +11,6 @@
 #define DRAIN_MS 9000 /* SIGTERM is answered within 10 s */
 #define STATUS_LINE_MS 1000
 
-extern char **environ;
-
 static void print(const struct text *text)
 {
     (void) fputs(text_string(text), stdout);
@@ -182,8 +180,8 @@ int main(int argc, char **argv)
     case OPTIONS_PRINT_HELP:
     case OPTIONS_PRINT_VERSION:
     case OPTIONS_PRINT_SAMPLE_CONFIG:
-        return print_and_end(&options);
+        return (int) print_and_end(&options);
     default:
-        return load_and_run(&options);
+        return (int) load_and_run(&options);
     }
 }

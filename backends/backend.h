@@ -98,9 +98,6 @@ extern const struct backend_table backend_noop;
 /* By name; NULL when there is none. */
 const struct backend_table *backend_find(const char *name);
 
-/* The table of index `i`, NULL past the last. */
-const struct backend_table *backend_at(size_t i);
-
 /* STATUS_INVALID when the table breaks the contract (supports_search, missing tier 1, version). */
 MUST_CHECK enum status backend_check(const struct backend_table *table, struct error *error);
 

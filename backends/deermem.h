@@ -9,8 +9,8 @@
 
 /* What backend_setup.store_options points to. */
 struct deermem_options {
-    struct store_options
-        store; /* request_threads, event_sink and event_context are set by create */
+    /* request_threads, event_sink and event_context are set by create */
+    struct store_options store;
     struct keeper_options keeper;
     enum freshness_mode freshness; /* of requests that name none */
     uint64_t max_staleness_ms;
@@ -36,6 +36,8 @@ MUST_CHECK enum status deermem_reading_request(const struct backend *backend,
 void deermem_write_scope(struct text *text, const struct scope *scope,
                          const struct scope_report *report);
 
+/* The slots of the contract, each a `backend_method`; any of the request threads. Those that would
+ * have to wait answer STATUS_WOULD_BLOCK when the call must not. */
 enum status deermem_search(struct backend *backend, const struct backend_call *call,
                            struct text *result, struct error *error);
 enum status deermem_list_facts(struct backend *backend, const struct backend_call *call,
@@ -54,6 +56,7 @@ enum status deermem_verify(struct backend *backend, const struct backend_call *c
                            struct text *result, struct error *error);
 enum status deermem_scopes(struct backend *backend, const struct backend_call *call,
                            struct text *result, struct error *error);
+/* Appends "volume", "index", "sync", "watch", "problems" for the `status` reply. */
 void deermem_describe(struct backend *backend, struct text *members);
 
 #endif

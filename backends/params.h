@@ -19,9 +19,11 @@ MUST_CHECK enum status params_string(const json_t *params, const char *name, boo
 MUST_CHECK enum status params_name(const json_t *params, const char *name, bool required,
                                    const char **ret, struct error *error);
 
+/* An integer from `low` to `high`. */
 MUST_CHECK enum status params_integer(const json_t *params, const char *name, int64_t low,
                                       int64_t high, int64_t *ret, struct error *error);
 
+/* true or false. */
 MUST_CHECK enum status params_boolean(const json_t *params, const char *name, bool *ret,
                                       struct error *error);
 

@@ -17,8 +17,7 @@ enum character_class {
     CHARACTER_IDEOGRAPH, /* Han, kana, hangul, bopomofo: scripts that are not cut into words */
     CHARACTER_EMOJI,
     CHARACTER_JOINT,   /* holds a compound together when it stands alone between two parts */
-    CHARACTER_DROPPED, /* accents, points, joiners, soft hyphens: part of the word, not of the token
-                        */
+    CHARACTER_DROPPED, /* accents, points, joiners, soft hyphens: not part of the token */
 };
 
 /* What a code point is to the analyzer; unassigned ones and surrogates separate. */

@@ -2,10 +2,10 @@
 
 #include "core/bucket_owner.h"
 #include "core/log.h"
+#include "core/watch_hash.h"
 
 #include <pthread.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* Which manifest a bucket had when its agents were listed; one slot a hash, so a clash only costs
  * another listing. */
@@ -148,7 +148,7 @@ static enum status read_rows(struct look *look, struct error *error)
 
 static uint64_t bucket_hash(const struct look *look)
 {
-    return XXH3_64bits_withSeed(look->bucket, strlen(look->bucket), look->has_user ? 1 : 2);
+    return watch_hash_bucket(look->has_user, look->bucket);
 }
 
 static bool agents_were_listed(struct look *look)

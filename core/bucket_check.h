@@ -5,9 +5,10 @@
 
 #include "core/store.h"
 
-struct bucket_check; /* remembers at which manifest a bucket's agents were last listed; thread-safe
-                      */
+/* Remembers at which manifest a bucket's agents were last listed. Thread-safe. */
+struct bucket_check;
 
+/* `store` must outlive it. STATUS_NO_MEMORY. */
 MUST_CHECK enum status bucket_check_create(struct store *store, struct bucket_check **ret,
                                            struct error *error);
 void bucket_check_destroy(struct bucket_check **check);

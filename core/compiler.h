@@ -32,6 +32,16 @@
         taken_;                                                                                    \
     })
 
+/* jansson's iterators and copies take no const, though they only look. */
+static inline json_t *json_unconst(const json_t *value)
+{
+    union {
+        const json_t *given;
+        json_t *taken;
+    } pointer = {.given = value};
+    return pointer.taken;
+}
+
 static inline void cleanup_free(void *pointer_address)
 {
     free(*(void **) pointer_address);

@@ -1,5 +1,6 @@
 #include "core/fact_walk.h"
 
+#include "core/array.h"
 #include "core/clock.h"
 
 #include <stdio.h>
@@ -87,14 +88,8 @@ static void look_list_destroy(struct look_list *list)
 
 static enum status add_dir(struct look_list *list, plan_entry entry, const char *path)
 {
-    if (list->dir_count == list->dir_capacity) {
-        size_t capacity = list->dir_capacity ? list->dir_capacity * 2 : 64;
-        struct dir_look *dirs = realloc(list->dirs, capacity * sizeof *dirs);
-        if (!dirs)
-            return STATUS_NO_MEMORY;
-        list->dirs = dirs;
-        list->dir_capacity = capacity;
-    }
+    if (!array_make_room(&list->dirs, list->dir_count, &list->dir_capacity, sizeof *list->dirs))
+        return STATUS_NO_MEMORY;
     struct dir_look *look = &list->dirs[list->dir_count];
     memset(look, 0, sizeof *look);
     look->entry = entry;
@@ -106,14 +101,8 @@ static enum status add_dir(struct look_list *list, plan_entry entry, const char 
 static enum status add_file(struct look_list *list, plan_entry entry, const char *path,
                             const struct file_stamp *stamp)
 {
-    if (list->file_count == list->file_capacity) {
-        size_t capacity = list->file_capacity ? list->file_capacity * 2 : 64;
-        struct file_look *files = realloc(list->files, capacity * sizeof *files);
-        if (!files)
-            return STATUS_NO_MEMORY;
-        list->files = files;
-        list->file_capacity = capacity;
-    }
+    if (!array_make_room(&list->files, list->file_count, &list->file_capacity, sizeof *list->files))
+        return STATUS_NO_MEMORY;
     struct file_look *look = &list->files[list->file_count];
     memset(look, 0, sizeof *look);
     look->entry = entry;

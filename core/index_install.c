@@ -1,6 +1,7 @@
 #include "core/index_install.h"
 
 #include "core/analyzer.h"
+#include "core/array.h"
 #include "core/index_private.h"
 #include "core/index_rank.h"
 #include "core/json_text.h"
@@ -182,14 +183,8 @@ static void row_names_clear(struct row_names *list)
 
 static int row_names_add(struct row_names *list, int64_t rowid, const char *path)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        struct row_name *names = reallocarray(list->names, capacity, sizeof *names);
-        if (!names)
-            return SQLITE_NOMEM;
-        list->names = names;
-        list->capacity = capacity;
-    }
+    if (!array_make_room(&list->names, list->count, &list->capacity, sizeof *list->names))
+        return SQLITE_NOMEM;
     char *copy = strdup(path);
     if (!copy)
         return SQLITE_NOMEM;

@@ -29,7 +29,7 @@ int filter_match(const struct index_filter *filter, const char *document, size_t
     int result = document_read(document, size, &tree);
     if (result != SQLITE_OK)
         return result;
-    json_t *equals = json_incref((json_t *) (uintptr_t) filter->equals);
+    json_t *equals = json_incref(json_unconst(filter->equals));
     for (at = json_object_iter(equals); at && *ret; at = json_object_iter_next(equals, at))
         *ret = values_equal(json_object_iter_value(at),
                             json_object_get(tree, json_object_iter_key(at)));

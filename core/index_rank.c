@@ -1,5 +1,6 @@
 #include "core/index_rank.h"
 
+#include "core/array.h"
 #include "core/index_private.h"
 
 #include <math.h>
@@ -53,18 +54,6 @@ unsigned length_restore(unsigned quantised)
     unsigned octave = (quantised - LENGTH_EXACT) / LENGTH_STEPS + 5;
     unsigned step = (quantised - LENGTH_EXACT) % LENGTH_STEPS;
     return (LENGTH_STEPS + step) << (octave - 4);
-}
-
-static bool grow(void **items, size_t *capacity, size_t item_size)
-{
-    size_t wanted = *capacity ? *capacity * 2 : 256;
-    void *grown = reallocarray(*items, wanted, item_size);
-
-    if (!grown)
-        return false;
-    *items = grown;
-    *capacity = wanted;
-    return true;
 }
 
 enum status rank_collector_create(const struct query *query, struct rank_collector **ret)
@@ -136,8 +125,8 @@ static int phrase_frequency(const Fts5ExtensionApi *api, Fts5Context *context, i
 static int collect_row(struct rank_collector *collector, const Fts5ExtensionApi *api,
                        Fts5Context *context)
 {
-    if (collector->row_count == collector->row_capacity &&
-        !grow((void **) &collector->rows, &collector->row_capacity, sizeof *collector->rows))
+    if (!array_make_room(&collector->rows, collector->row_count, &collector->row_capacity,
+                         sizeof *collector->rows))
         return SQLITE_NOMEM;
     collector->rows[collector->row_count++] = (struct row){
         .rowid = api->xRowid(context),
@@ -151,9 +140,8 @@ static int collect_row(struct rank_collector *collector, const Fts5ExtensionApi 
             return result;
         if (frequency == 0)
             continue;
-        if (collector->match_count == collector->match_capacity &&
-            !grow((void **) &collector->matches, &collector->match_capacity,
-                  sizeof *collector->matches))
+        if (!array_make_room(&collector->matches, collector->match_count,
+                             &collector->match_capacity, sizeof *collector->matches))
             return SQLITE_NOMEM;
         collector->matches[collector->match_count++] =
             (struct match){.phrase = (uint32_t) i, .frequency = frequency};

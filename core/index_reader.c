@@ -1,4 +1,5 @@
 /* A reader's snapshots, and what it tells of scopes. */
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/index_private.h"
 #include "core/index_search.h"
@@ -236,14 +237,8 @@ static int collect_seen(sqlite3_stmt *statement, struct seen_list *list)
     int result;
 
     while ((result = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (list->count == capacity) {
-            capacity = capacity ? 2 * capacity : 32;
-            struct seen_entry *entries =
-                reallocarray(list->entries, capacity, sizeof *list->entries);
-            if (!entries)
-                return SQLITE_NOMEM;
-            list->entries = entries;
-        }
+        if (!array_make_room(&list->entries, list->count, &capacity, sizeof *list->entries))
+            return SQLITE_NOMEM;
         if (!read_seen(statement, &list->entries[list->count++]))
             return SQLITE_NOMEM;
     }

@@ -148,8 +148,9 @@ static enum status best_take(struct best *best, struct index_hits *ret)
         return STATUS_NO_MEMORY;
     while (best->count > 0) {
         struct ranked *worst = &best->items[0];
+        char *document = TAKE_PTR(worst->document);
         hits[best->count - 1] = (struct index_hit){
-            .document = TAKE_PTR(worst->document),
+            .document = document,
             .document_size = worst->document_size,
             .score = worst->score,
             .relevance = worst->relevance,

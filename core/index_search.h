@@ -39,8 +39,7 @@ MUST_CHECK enum status index_read_seen(struct index_reader *reader, int64_t scop
 
 struct index_filter {
     const char *category; /* NULL: any; "" matches an empty one */
-    const json_t
-        *equals; /* NULL, or an object: members of the fact's document that must be equal */
+    const json_t *equals; /* an object: members that the fact's document must have; NULL: any */
 };
 
 struct index_hit {

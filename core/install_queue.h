@@ -17,6 +17,7 @@
 
 struct install_queue;
 
+/* STATUS_NO_MEMORY. */
 MUST_CHECK enum status install_queue_create(struct install_queue **ret);
 void install_queue_destroy(struct install_queue **queue);
 
@@ -33,6 +34,7 @@ void install_queue_leave(struct install_queue *queue, uint64_t place);
 /* Takes the turn at once if nobody is there or waits; for maintenance in idle moments. */
 bool install_queue_try(struct install_queue *queue, uint64_t *ret_place);
 
+/* Places taken and not given back: the one whose turn it is, and those that wait. */
 unsigned install_queue_length(struct install_queue *queue);
 
 #endif

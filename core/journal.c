@@ -34,8 +34,7 @@ static bool is_operation_id(const char *text)
     return length > 0 && length <= SCOPE_NAME_MAX && text[length] == '\0';
 }
 
-/* True for parts separated by single slashes, none of them hidden, `..`, too long for a name, or
- * with characters that no name of ours has. */
+/* Short enough, plain, and without characters that no name of ours has. */
 static bool is_plain_path(const char *path)
 {
     if (strlen(path) > OLD_PATH_MAX)
@@ -44,14 +43,7 @@ static bool is_plain_path(const char *path)
         if ((unsigned char) *at < 0x20 || *at == 0x7f)
             return false;
     }
-    while (true) {
-        size_t length = strcspn(path, "/");
-        if (length == 0 || length > SCOPE_NAME_MAX || *path == '.')
-            return false;
-        if (path[length] == '\0')
-            return true;
-        path += length + 1;
-    }
+    return relative_path_is_plain(path);
 }
 
 /* A misplaced fact file may lie in any shard or deeper, but never outside its agent's facts. */

@@ -101,11 +101,11 @@ bool json_disguised_character(const char *bytes, size_t size, uint32_t *ret)
     if (size < DISGUISE_CHARACTER_SIZE || memcmp(bytes, DISGUISE_CHARACTER, DISGUISE_SIZE) != 0)
         return false;
     for (size_t i = DISGUISE_SIZE; i < DISGUISE_CHARACTER_SIZE; i++) {
-        const char *digit = memchr("0123456789abcdef", bytes[i], 16);
-        if (!digit)
+        bool is_decimal = bytes[i] >= '0' && bytes[i] <= '9';
+        if (!is_decimal && (bytes[i] < 'a' || bytes[i] > 'f'))
             return false;
         unit = unit << 4;
-        unit |= (uint32_t) (bytes[i] <= '9' ? bytes[i] - '0' : bytes[i] - 'a' + 10);
+        unit |= (uint32_t) (is_decimal ? bytes[i] - '0' : bytes[i] - 'a' + 10);
     }
     *ret = unit;
     return true;
@@ -166,12 +166,6 @@ void json_text_write_string(struct text *text, const char *bytes, size_t size)
 
 #define PRETTY_NONE (-1)
 
-/* jansson's iterators take no const, though they only look. */
-static json_t *unconst(const json_t *value)
-{
-    return (json_t *) (uintptr_t) value;
-}
-
 static void write_value(struct text *text, const json_t *value, int indent);
 
 static void append_break(struct text *text, int indent)
@@ -188,7 +182,7 @@ static int deeper(int indent)
 static void write_object(struct text *text, const json_t *object, int indent)
 {
     const char *separator = "";
-    json_t *fields = unconst(object);
+    json_t *fields = json_unconst(object);
 
     text_append_char(text, '{');
     for (void *at = json_object_iter(fields); at; at = json_object_iter_next(fields, at)) {

@@ -1,5 +1,6 @@
 #include "core/keeper.h"
 
+#include "core/array.h"
 #include "core/bucket_check.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -69,14 +70,8 @@ struct keeper {
 
 static bool names_add(struct bucket_names *names, bool has_user, const char *bucket)
 {
-    if (names->count == names->capacity) {
-        size_t capacity = names->capacity ? names->capacity * 2 : 64;
-        struct bucket_name *items = realloc(names->items, capacity * sizeof *items);
-        if (!items)
-            return false;
-        names->items = items;
-        names->capacity = capacity;
-    }
+    if (!array_make_room(&names->items, names->count, &names->capacity, sizeof *names->items))
+        return false;
     struct bucket_name *item = &names->items[names->count];
     if (strlen(bucket) >= sizeof item->name)
         return false;

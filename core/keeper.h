@@ -19,6 +19,8 @@ struct keeper_options {
     unsigned operations_per_second;
 };
 
+/* Starts the threads; `store` must outlive them. Where inotify cannot be used the watcher polls;
+ * not OK: a thread could not be started, and none is left running. */
 MUST_CHECK enum status keeper_start(struct store *store, const struct keeper_options *options,
                                     struct keeper **ret, struct error *error);
 
@@ -30,8 +32,8 @@ void keeper_touch(struct keeper *keeper, const struct scope *scope);
 
 struct keeper_state {
     uint64_t buckets; /* known to the poller */
-    uint64_t watched,
-        wanted; /* directories with an inotify watch, and those that should have one */
+    uint64_t watched; /* directories with an inotify watch */
+    uint64_t wanted;  /* those that should have one */
     uint64_t events, overflows;
     char limit[64]; /* the limit that keeps watches from being set, or "" */
     bool inotify;

@@ -18,7 +18,7 @@ enum status legacy_collect_start(struct legacy_collect *collect, const json_t *c
 static json_t *substance_of(const json_t *document)
 {
     static const char *const keys[] = {"scope", "revision", "createdAt", "updatedAt"};
-    json_t *substance = json_copy((json_t *) (uintptr_t) document); /* copying takes no const */
+    json_t *substance = json_copy(json_unconst(document));
 
     for (size_t i = 0; substance && i < ARRAY_SIZE(keys); i++)
         (void) json_object_del(substance, keys[i]);

@@ -12,6 +12,8 @@ struct legacy_collect {
     bool found;
 };
 
+/* `current` is borrowed for as long as facts are collected; NULL: none. Release it whatever the
+ * status is: STATUS_NO_MEMORY. */
 MUST_CHECK enum status legacy_collect_start(struct legacy_collect *collect, const json_t *current);
 
 /* Takes the document over (NULL: out of memory). A second one under its id is dropped when it says
@@ -19,6 +21,7 @@ MUST_CHECK enum status legacy_collect_start(struct legacy_collect *collect, cons
 MUST_CHECK enum status legacy_collect_fact(struct legacy_collect *collect, const char *path,
                                            json_t *document);
 
+/* Notes what could not be read at `path`, and why; the rest of the reading goes on. */
 MUST_CHECK enum status legacy_collect_problem(struct legacy_collect *collect, const char *path,
                                               const char *format, ...) PRINTF(3, 4);
 

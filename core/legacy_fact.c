@@ -60,7 +60,7 @@ static bool make_up_id(const json_t *fact, json_int_t copy, char ret[2 * MADE_UP
     if (!text_ok(&text))
         return false;
     (void) crypto_hash_sha256(digest, (const unsigned char *) text.bytes, text.size);
-    memcpy(ret, "fact_", 5);
+    memcpy(ret, "fact_", sizeof "fact_");
     (void) sodium_bin2hex(ret + 5, 2 * MADE_UP_BYTES + 1, digest, MADE_UP_BYTES);
     return true;
 }
@@ -346,7 +346,7 @@ enum status legacy_fact_convert(const json_t *fact, const struct legacy_owner *o
     }
     if (!document)
         return STATUS_NO_MEMORY;
-    put_all(&conversion, (json_t *) (uintptr_t) fact, made_up); /* iterating takes no const */
+    put_all(&conversion, json_unconst(fact), made_up);
     if (conversion.problem) {
         *ret_problem = conversion.problem;
         return STATUS_CORRUPT;

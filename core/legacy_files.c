@@ -1,5 +1,6 @@
 #include "core/legacy_files.h"
 
+#include "core/array.h"
 #include "core/text.h"
 
 #include <stdio.h>
@@ -52,27 +53,13 @@ static enum status gone_is_stale(enum status status, struct error *error)
     return STATUS_STALE;
 }
 
-static bool grow(struct legacy_files *files)
-{
-    size_t capacity = files->capacity ? 2 * files->capacity : 16;
-
-    if (files->count < files->capacity)
-        return true;
-    struct known_directory **known =
-        reallocarray(files->known, capacity, sizeof(struct known_directory *));
-    if (!known)
-        return false;
-    files->known = known;
-    files->capacity = capacity;
-    return true;
-}
-
 static struct known_directory *remember(struct legacy_files *files, const char *path,
                                         struct listing *listing)
 {
     struct known_directory *directory = calloc(1, sizeof *directory);
 
-    if (!directory || !grow(files))
+    if (!directory || !array_make_room(&files->known, files->count, &files->capacity,
+                                       sizeof(struct known_directory *)))
         goto failed;
     directory->path = strdup(path);
     if (!directory->path)

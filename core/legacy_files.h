@@ -11,6 +11,7 @@
 
 struct legacy_files; /* opaque */
 
+/* `volume` must outlive it. STATUS_NO_MEMORY. */
 MUST_CHECK enum status legacy_files_create(const struct volume *volume, struct legacy_files **ret);
 void legacy_files_destroy(struct legacy_files **files);
 

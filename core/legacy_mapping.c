@@ -2,19 +2,6 @@
 
 #include <string.h>
 
-/* True for parts separated by single slashes, none of them hidden or `..`. */
-static bool is_plain_path(const char *path)
-{
-    while (true) {
-        size_t length = strcspn(path, "/");
-        if (length == 0 || length > SCOPE_NAME_MAX || *path == '.')
-            return false;
-        if (path[length] == '\0')
-            return true;
-        path += length + 1;
-    }
-}
-
 static const char *plain_string(const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -33,7 +20,7 @@ static enum status read_entry(struct legacy_reading *reading, const char *manife
 
     if (!fact_id_is_valid(id))
         return legacy_collect_problem(reading->collect, manifest_path, "\"%s\" is no fact id", id);
-    if (!path || !is_plain_path(path) ||
+    if (!path || !relative_path_is_plain(path) ||
         strlen(path) > sizeof full - sizeof "users/" - SCOPE_NAME_MAX - 2)
         return legacy_collect_problem(reading->collect, manifest_path,
                                       "fact %s names no file of this user", id);

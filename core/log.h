@@ -29,8 +29,11 @@ bool log_level_from_name(const char *name, enum log_level *ret);
 /* Prefixes each line with <N> for the journal. */
 void log_set_journal_prefix(bool enabled);
 
+/* Would a line of this level be written? For lines that cost something to prepare. */
 bool log_enabled(enum log_level level);
 
+/* Writes one line: "level=... event=..." and the formatted key=value pairs, of which 3 KiB at most
+ * are kept. Use the macros below. */
 void log_line(enum log_level level, const char *event, const char *format, ...) PRINTF(3, 4);
 
 #define log_error(event, ...) log_line(LOG_ERROR, event, __VA_ARGS__)
@@ -43,10 +46,9 @@ void log_line(enum log_level level, const char *event, const char *format, ...) 
             log_line(LOG_DEBUG, event, __VA_ARGS__);                                               \
     } while (0)
 
-/* Writes `value` so that it is one logfmt value: as it is when it is plain, else in double quotes
- * with
- * ", \, control characters and invalid UTF-8 escaped; cut to fit. NULL is written as null. Returns
- * `buffer`. */
+/* Writes `value` so that it is one logfmt value: as it is when it is plain, else in double quotes,
+ * with quotes, backslashes, control characters and invalid UTF-8 escaped; cut to fit. NULL is
+ * written as null. Returns the buffer's text. */
 #define LOG_VALUE_SIZE 512
 struct log_value {
     char text[LOG_VALUE_SIZE];

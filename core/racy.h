@@ -20,8 +20,7 @@
 #define RACY_PATHS_MAX 256
 
 struct racy {
-    uint64_t base_ns; /* every stamp that has no entry of its own was known by then; 0: nothing is
-                         known */
+    uint64_t base_ns; /* stamps without an entry of their own were known by then; 0: none was */
     struct racy_path *paths;
     size_t count;
 };
@@ -36,6 +35,7 @@ void racy_note(struct racy *racy, const char *path, uint64_t now_ns);
 /* Since when the stored stamp of `path` is known; `now_ns` when it is not. */
 uint64_t racy_since(const struct racy *racy, const char *path, uint64_t now_ns);
 
+/* Forgets everything and frees what it holds; a zeroed one is the same as a new one. */
 void racy_clear(struct racy *racy);
 
 /* True when a look at `looked_ns` at a stamp known since `since_ns` proves that nothing hides

@@ -1,7 +1,6 @@
 #include "core/refresh_plan.h"
 
 #include <string.h>
-#include <xxhash.h>
 
 #define NO_ENTRY UINT32_MAX
 
@@ -45,7 +44,7 @@ struct refresh_plan {
 static uint32_t *bucket_of(const struct refresh_plan *plan, const char *path)
 {
     uint32_t mask = plan->bucket_count - 1;
-    uint32_t at = (uint32_t) XXH3_64bits(path, strlen(path)) & mask;
+    uint32_t at = (uint32_t) signature_digest(path, strlen(path)) & mask;
 
     while (plan->buckets[at] && strcmp(plan->entries[plan->buckets[at] - 1].path, path) != 0)
         at = (at + 1) & mask;

@@ -29,6 +29,7 @@ struct refresh_plan_options {
     uint64_t now_ns; /* monotonic */
 };
 
+/* STATUS_TOO_LARGE above REFRESH_PLAN_ENTRIES_MAX seen entries, STATUS_NO_MEMORY. */
 MUST_CHECK enum status refresh_plan_create(const struct refresh_plan_options *options,
                                            struct refresh_plan **ret);
 void refresh_plan_destroy(struct refresh_plan **plan);
@@ -52,6 +53,7 @@ bool refresh_plan_next_dir(struct refresh_plan *plan, plan_entry *ret);
 /* True when a listing of this attempt no longer shows it (or never did). */
 bool refresh_plan_is_gone(const struct refresh_plan *plan, plan_entry entry);
 
+/* Relative to the facts directory, which is "" itself; the plan's. */
 const char *refresh_plan_path(const struct refresh_plan *plan, plan_entry entry);
 
 /* A directory's stamp (forced, taken at `looked_ns`): true when it must be listed, false when the
@@ -109,6 +111,7 @@ void refresh_plan_note_racy(const struct refresh_plan *plan, struct racy *racy, 
 struct plan_counts {
     uint64_t dirs_checked, dirs_listed, files_checked, files_read;
 };
+/* What the plan was asked and what it answered, over all attempts; for the log. */
 void refresh_plan_counts(const struct refresh_plan *plan, struct plan_counts *ret);
 
 #endif

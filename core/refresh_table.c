@@ -1,5 +1,6 @@
 #include "core/refresh_table.h"
 
+#include "core/array.h"
 #include "core/clock.h"
 
 #include <assert.h>
@@ -290,14 +291,9 @@ static void heap_down(struct refresh_table *table, size_t at)
 
 static bool delay_locked(struct refresh_table *table, struct refresh_slot *slot, uint64_t due_ns)
 {
-    if (table->delayed_count == table->delayed_capacity) {
-        size_t capacity = table->delayed_capacity ? table->delayed_capacity * 2 : 64;
-        struct refresh_slot **delayed = realloc(table->delayed, capacity * sizeof *delayed);
-        if (!delayed)
-            return false;
-        table->delayed = delayed;
-        table->delayed_capacity = capacity;
-    }
+    if (!array_make_room(&table->delayed, table->delayed_count, &table->delayed_capacity,
+                         sizeof *table->delayed))
+        return false;
     slot->due_ns = due_ns;
     table->delayed[table->delayed_count] = slot;
     heap_up(table, table->delayed_count++);

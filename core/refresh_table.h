@@ -3,11 +3,12 @@
  * Shared by all threads; every call locks for itself, none does I/O. A slot only schedules; whether
  * a scope is fresh is decided by the signature stored beside its rows.
  *
- *   IDLE    -> WANTED   refresh_request()         any thread: a compare, a watch event, a poll
- *   WANTED  -> RUNNING  refresh_take(), refresh_claim()   a refresher, or a search that does it
- * itself RUNNING -> IDLE     refresh_done()            the same thread RUNNING -> AGAIN
- * refresh_request()         what it asks for may be newer than what the run has captured AGAIN   ->
- * WANTED   refresh_done()            the same thread
+ *   IDLE    -> WANTED   refresh_request()  any thread: a compare, a watch event, a poll
+ *   WANTED  -> RUNNING  refresh_take()     a refresher
+ *   WANTED  -> RUNNING  refresh_claim()    a search that does the work itself
+ *   RUNNING -> AGAIN    refresh_request()  any thread: its change may be newer than what was read
+ *   RUNNING -> IDLE     refresh_done()     the thread of the run
+ *   AGAIN   -> WANTED   refresh_done()     the thread of the run
  *
  * A slot has at most one refresher. No request is lost: each ends in WANTED or AGAIN. Requests and
  * runs share one sequence of numbers, so a run with a number above a request's has begun after it.
@@ -47,6 +48,7 @@ struct refresh_result {
     uint64_t took_ns;
 };
 
+/* STATUS_NO_MEMORY. */
 MUST_CHECK enum status refresh_table_create(struct refresh_table **ret);
 void refresh_table_destroy(struct refresh_table **table);
 

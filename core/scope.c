@@ -1,5 +1,6 @@
 #include "core/scope.h"
 
+#include "core/signature.h"
 #include "core/text.h"
 
 #include <assert.h>
@@ -10,7 +11,7 @@
 #define BUCKET_DIGEST_DIGITS 16
 #define JOURNAL_NAME ".memory.journal.json"
 
-static_assert(SCOPE_PATH_MAX > sizeof "users/agents/facts/xx/" + 3 * SCOPE_NAME_MAX + 3,
+static_assert(SCOPE_PATH_MAX > sizeof "users/agents/facts/xx/" + 3UL * SCOPE_NAME_MAX + 3,
               "the longest path fits");
 
 static bool is_lower_hex(char byte)
@@ -63,7 +64,7 @@ static size_t replace_characters(const char *user, size_t size, char *ret, size_
         (void) text_decode(user + at, size - at, &length);
         if (used == size_max)
             return 0;
-        ret[used++] = is_plain(user[at]) ? user[at] : '-';
+        ret[used++] = (char) (is_plain(user[at]) ? user[at] : '-');
     }
     return used;
 }
@@ -161,20 +162,21 @@ bool scope_equal(const struct scope *a, const struct scope *b)
            strcmp(a->agent, b->agent) == 0;
 }
 
-/* FNV-1a, the terminating NUL included so that ("ab", "c") and ("a", "bc") differ. */
-static uint64_t hash_string(uint64_t hash, const char *string)
+void scope_hash_wide(const struct scope *scope, uint64_t ret[2])
 {
-    do {
-        hash = (hash ^ (unsigned char) *string) * UINT64_C(0x100000001b3);
-    } while (*string++);
-    return hash;
+    uint64_t user[2];
+
+    signature_digest_wide(scope->user, strlen(scope->user), scope->has_user, user);
+    signature_digest_wide(scope->agent, strlen(scope->agent), user[0], ret);
+    ret[0] ^= user[1];
 }
 
 uint64_t scope_hash(const struct scope *scope)
 {
-    uint64_t hash = scope->has_user ? UINT64_C(0xcbf29ce484222325) : UINT64_C(0x84222325cbf29ce4);
+    uint64_t wide[2];
 
-    return hash_string(hash_string(hash, scope->user), scope->agent);
+    scope_hash_wide(scope, wide);
+    return wide[0];
 }
 
 bool fact_id_is_valid(const char *id)
@@ -185,6 +187,18 @@ bool fact_id_is_valid(const char *id)
 void fact_id_shard(const char *id, char ret[3])
 {
     digest_digits(id, strlen(id), 2, ret);
+}
+
+bool relative_path_is_plain(const char *path)
+{
+    while (true) {
+        size_t length = strcspn(path, "/");
+        if (length == 0 || length > SCOPE_NAME_MAX || *path == '.')
+            return false;
+        if (path[length] == '\0')
+            return true;
+        path += length + 1;
+    }
 }
 
 bool manifest_name_is_valid(const char *name)

@@ -41,7 +41,11 @@ MUST_CHECK enum status scope_create(const char *user, const char *agent, struct 
 /* Same user and same agent. */
 bool scope_equal(const struct scope *a, const struct scope *b);
 
+/* For hash tables in memory; equal scopes have equal hashes. */
 uint64_t scope_hash(const struct scope *scope);
+
+/* 128 bits, which may stand for the scope where a clash is harmless. */
+void scope_hash_wide(const struct scope *scope, uint64_t ret[2]);
 
 /* Turns a raw user id into its directory name. `ret` holds SCOPE_NAME_MAX + 1 bytes. */
 MUST_CHECK enum status scope_bucket_of_user(const char *user, char *ret, struct error *error);
@@ -64,6 +68,9 @@ void fact_id_shard(const char *id, char ret[3]);
 
 /* A manifest's name: a plain name that ends in ".json". */
 bool manifest_name_is_valid(const char *name);
+
+/* True for parts separated by single slashes, none of them hidden, `..`, or too long for a name. */
+bool relative_path_is_plain(const char *path);
 
 /* Paths relative to the volume's root; `ret` holds SCOPE_PATH_MAX bytes. The root bucket is ".". */
 void scope_bucket_path(const struct scope *scope, char *ret);

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* A scope is known by 128 bits of hash: no two of a million share them in practice, and no answer
  * depends on it beyond the age that a `bounded` search tolerates. */
@@ -50,15 +49,6 @@ void scope_notes_destroy(struct scope_notes **notes_address)
     free(notes);
 }
 
-static void key_of(const struct scope *scope, uint64_t key[2])
-{
-    XXH128_hash_t user = XXH3_128bits(scope->user, strlen(scope->user));
-    XXH128_hash_t agent = XXH3_128bits_withSeed(scope->agent, strlen(scope->agent),
-                                                user.low64 ^ (scope->has_user ? 1 : 2));
-    key[0] = agent.low64 ^ user.high64;
-    key[1] = agent.high64;
-}
-
 static struct note *find(struct note *notes, size_t capacity, const uint64_t key[2])
 {
     size_t at = (size_t) key[0] & (capacity - 1);
@@ -97,7 +87,7 @@ static struct note *obtain_locked(struct scope_notes *notes, const struct scope 
 {
     uint64_t key[2];
 
-    key_of(scope, key);
+    scope_hash_wide(scope, key);
     struct note *note = find(notes->notes, notes->capacity, key);
     if (note->used)
         return note;
@@ -123,7 +113,7 @@ uint64_t scope_notes_last_in_step(struct scope_notes *notes, const struct scope 
 {
     uint64_t key[2];
 
-    key_of(scope, key);
+    scope_hash_wide(scope, key);
     pthread_mutex_lock(&notes->lock);
     uint64_t in_step_ns = find(notes->notes, notes->capacity, key)->in_step_ns;
     pthread_mutex_unlock(&notes->lock);
@@ -134,7 +124,7 @@ bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, e
 {
     uint64_t key[2];
 
-    key_of(scope, key);
+    scope_hash_wide(scope, key);
     pthread_mutex_lock(&notes->lock);
     struct note *note = find(notes->notes, notes->capacity, key);
     bool changed = note->status != status;

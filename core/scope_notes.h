@@ -13,6 +13,7 @@
 
 struct scope_notes;
 
+/* STATUS_NO_MEMORY. */
 MUST_CHECK enum status scope_notes_create(struct scope_notes **ret);
 void scope_notes_destroy(struct scope_notes **notes);
 

@@ -131,22 +131,14 @@ static enum status search_once(struct store *store, const struct search_request 
     return STATUS_OK;
 }
 
-static void cleanup_query(struct query **query)
-{
-    query_destroy(query);
-}
-
 enum status searcher_run(struct store *store, const struct search_request *request,
                          struct search_result *ret, struct error *error)
 {
-    CLEANUP(cleanup_query) struct query *query = NULL;
+    AUTO_QUERY struct query *query = NULL;
 
     enum status status = query_parse(request->query, request->query_size, &query);
-    if (status == STATUS_TOO_LARGE)
-        return error_set(error, STATUS_TOO_LARGE, NULL, "query is longer than %u bytes",
-                         (unsigned) QUERY_BYTES_MAX);
     if (status != STATUS_OK)
-        return error_set(error, status, NULL, "the query cannot be analysed");
+        return error_set(error, status, NULL, "out of memory");
 
     atomic_fetch_add_explicit(&store->counters.searches, 1, memory_order_relaxed);
     status = search_once(store, request, query, ret, error);

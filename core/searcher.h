@@ -31,6 +31,9 @@ struct search_result {
     size_t report_count;
 };
 
+/* Searches all scopes of the request in one snapshot and merges their hits by score. What is not
+ * fresh is a report's state, not an error; STATUS_WOULD_BLOCK: ask again from a thread that may
+ * wait. The reading's thread number must be the caller's own. */
 MUST_CHECK enum status searcher_run(struct store *store, const struct search_request *request,
                                     struct search_result *ret, struct error *error);
 void search_result_destroy(struct search_result *result);

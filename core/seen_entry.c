@@ -1,6 +1,6 @@
 #include "core/seen_entry.h"
 
-void seen_entry_clear(struct seen_entry *entry)
+static void clear(struct seen_entry *entry)
 {
     free(entry->path);
     free(entry->problem);
@@ -10,7 +10,7 @@ void seen_entry_clear(struct seen_entry *entry)
 void seen_list_destroy(struct seen_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
-        seen_entry_clear(&list->entries[i]);
+        clear(&list->entries[i]);
     free(list->entries);
     *list = (struct seen_list){0};
 }

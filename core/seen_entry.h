@@ -24,9 +24,7 @@ struct seen_list {
     size_t count;
 };
 
-/* Frees what the entry owns, not the entry. */
-void seen_entry_clear(struct seen_entry *entry);
-
+/* Frees the entries and what they own, not the list itself. */
 void seen_list_destroy(struct seen_list *list);
 #define AUTO_SEEN CLEANUP(seen_list_destroy)
 

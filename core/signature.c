@@ -20,3 +20,11 @@ uint64_t signature_digest(const void *bytes, size_t size)
 {
     return XXH3_64bits(bytes, size);
 }
+
+void signature_digest_wide(const void *bytes, size_t size, uint64_t seed, uint64_t ret[2])
+{
+    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, size, seed);
+
+    ret[0] = hash.low64;
+    ret[1] = hash.high64;
+}

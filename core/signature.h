@@ -40,10 +40,16 @@ struct synced_mark {
     struct manifest_mark mark;
 };
 
+/* Equal in all parts. */
 bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b);
+
+/* Equal in all parts; two absent ones are equal. */
 bool signature_equal(const struct signature *a, const struct signature *b);
 
-/* XXH3, 64 bits. */
+/* XXH3, 64 bits. The hash tables use it as well, and compare their keys: clashes can be made. */
 uint64_t signature_digest(const void *bytes, size_t size);
+
+/* 128 bits, different for each seed: for where the hash stands for the bytes. */
+void signature_digest_wide(const void *bytes, size_t size, uint64_t seed, uint64_t ret[2]);
 
 #endif

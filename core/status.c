@@ -114,7 +114,7 @@ enum status error_set(struct error *error, enum status status, const char *path,
 enum status error_set_errno(struct error *error, int sys_errno, const char *path,
                             const char *format, ...)
 {
-    enum status status = status_from_errno(sys_errno);
+    enum status status = sys_errno ? status_from_errno(sys_errno) : STATUS_INTERNAL;
     va_list arguments;
 
     if (!error)

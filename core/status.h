@@ -59,11 +59,25 @@ enum status error_set(struct error *error, enum status status, const char *path,
                       ...) PRINTF(4, 5);
 
 /* The same for a failed system call: the status comes from `sys_errno`, and the message ends in
- * ": " and its text. */
+ * ": " and its text. Never STATUS_OK: an errno of 0 is STATUS_INTERNAL. */
 enum status error_set_errno(struct error *error, int sys_errno, const char *path,
                             const char *format, ...) PRINTF(4, 5);
 
 /* Makes `error` say "nothing happened". */
 void error_clear(struct error *error);
+
+#ifdef __clang_analyzer__
+/* The analyzer sees one file at a time; without this it takes every failure for a success as well.
+ */
+#define error_told_(call)                                                                          \
+    ({                                                                                             \
+        enum status told_ = (call);                                                                \
+        if (told_ == STATUS_OK)                                                                    \
+            __builtin_unreachable();                                                               \
+        told_;                                                                                     \
+    })
+#define error_set(...) error_told_(error_set(__VA_ARGS__))
+#define error_set_errno(...) error_told_(error_set_errno(__VA_ARGS__))
+#endif
 
 #endif

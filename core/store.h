@@ -22,8 +22,7 @@
 #include <stdatomic.h>
 
 enum store_locks {
-    STORE_LOCKS_AUTO, /* known to reach every node on local and cluster file systems, not on others
-                       */
+    STORE_LOCKS_AUTO, /* they reach every node on local and cluster file systems, not on others */
     STORE_LOCKS_TRUSTED, /* they do, whatever the file system */
     STORE_LOCKS_LOCAL,   /* they do not */
 };
@@ -81,8 +80,8 @@ struct store {
     atomic_bool suspended;      /* the volume at the path is not the one the index was built from */
     atomic_bool rebuild_wanted; /* the index was lost: everything should be built again */
     _Atomic unsigned accepts;   /* how often another volume was taken as ours */
-    _Atomic uint64_t build_total,
-        build_done; /* progress of the first compare or of a rebuild, in buckets */
+    /* Progress of the first compare or of a rebuild, in buckets. */
+    _Atomic uint64_t build_total, build_done;
     struct store_counters counters;
     store_event_sink event_sink;
     void *event_context;
@@ -114,6 +113,8 @@ MUST_CHECK enum status store_accept_volume(struct store *store, struct error *er
  * the background. */
 MUST_CHECK enum status store_heal_index(struct store *store, struct error *error);
 
+/* Tells the event sink, if there is one. `format` gives the members as JSON text without braces;
+ * when they are longer than 511 bytes they are left out. Any thread, with no lock held. */
 void store_publish(struct store *store, const struct scope *scope, const char *event,
                    const char *format, ...) PRINTF(4, 5);
 

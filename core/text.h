@@ -19,6 +19,7 @@ struct text {
     bool failed;
 };
 
+/* They copy what they append; whether one failed is text_ok(). */
 void text_append(struct text *text, const void *bytes, size_t size);
 void text_append_string(struct text *text, const char *string);
 void text_append_char(struct text *text, char character);

@@ -65,6 +65,8 @@ MUST_CHECK enum status volume_open(const struct volume_options *options, struct 
                                    struct error *error);
 void volume_close(struct volume **volume);
 
+/* What volume_open() learnt; strings are the volume's. A volume is writable when neither the mount
+ * nor a right is in the way of this process. */
 const char *volume_path(const struct volume *volume);
 enum volume_kind volume_kind(const struct volume *volume);
 const char *volume_kind_name(enum volume_kind kind);     /* "local", "cluster", "unknown" */

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
 #define USERS_DIR "users"
 #define AGENTS_DIR "agents"
@@ -67,7 +66,7 @@ const char *bucket_table_manifest_name(const struct bucket_table *table)
 
 static struct shown *slot_locked(struct shown *slots, size_t slot_count, const char *bucket)
 {
-    size_t at = (size_t) XXH3_64bits(bucket, strlen(bucket)) & (slot_count - 1);
+    size_t at = (size_t) signature_digest(bucket, strlen(bucket)) & (slot_count - 1);
 
     while (slots[at].bucket && strcmp(slots[at].bucket, bucket) != 0)
         at = (at + 1) & (slot_count - 1);
@@ -248,6 +247,14 @@ static enum status list_listed_dir(const struct volume *volume, int parent_fd,
     return status;
 }
 
+static struct facts_place place_take(struct facts_place *place)
+{
+    struct facts_place taken = *place;
+
+    *place = (struct facts_place) FACTS_PLACE_NONE;
+    return taken;
+}
+
 enum status bucket_find_facts(struct bucket_table *table, const struct scope *scope, int bucket_fd,
                               struct facts_place *ret, struct error *error)
 {
@@ -273,8 +280,7 @@ enum status bucket_find_facts(struct bucket_table *table, const struct scope *sc
             open_listed_dir(table->volume, agent, &place.agent, FACTS_DIR, &place.facts_fd, error);
     if (status != STATUS_OK)
         return status;
-    *ret = place;
-    place = (struct facts_place) FACTS_PLACE_NONE;
+    *ret = place_take(&place);
     return STATUS_OK;
 }
 

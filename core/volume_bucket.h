@@ -15,6 +15,7 @@
 
 struct bucket_table; /* which names listings have shown; one per volume, thread-safe */
 
+/* `volume` must outlive the table; the name is copied. STATUS_NO_MEMORY. */
 MUST_CHECK enum status bucket_table_create(const struct volume *volume, const char *manifest_name,
                                            struct bucket_table **ret);
 void bucket_table_destroy(struct bucket_table **table);

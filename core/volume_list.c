@@ -1,6 +1,7 @@
 /* Listings, read to their end or not at all. */
 #include "core/volume_private.h"
 
+#include "core/array.h"
 #include "core/text.h"
 
 #include <errno.h>
@@ -29,16 +30,11 @@ static void reading_destroy(struct reading *reading)
 
 static enum status add_entry(struct reading *reading, const struct listing_entry *entry)
 {
-    if (reading->count == reading->capacity) {
-        size_t capacity = reading->capacity ? reading->capacity * 2 : 32;
-        if (capacity > LIST_ENTRIES_MAX)
-            return STATUS_TOO_LARGE;
-        struct listing_entry *larger = realloc(reading->entries, capacity * sizeof *larger);
-        if (!larger)
-            return STATUS_NO_MEMORY;
-        reading->entries = larger;
-        reading->capacity = capacity;
-    }
+    if (reading->count == LIST_ENTRIES_MAX)
+        return STATUS_TOO_LARGE;
+    if (!array_make_room(&reading->entries, reading->count, &reading->capacity,
+                         sizeof *reading->entries))
+        return STATUS_NO_MEMORY;
     text_append(&reading->names, entry->name, strlen(entry->name) + 1);
     if (!text_ok(&reading->names))
         return STATUS_NO_MEMORY;

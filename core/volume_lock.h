@@ -17,6 +17,7 @@
 struct volume_lock_table; /* the in-process mutexes; one per volume */
 struct volume_lock;       /* one held lock */
 
+/* Locks must be released before it is destroyed. STATUS_NO_MEMORY. */
 MUST_CHECK enum status volume_lock_table_create(struct volume_lock_table **ret);
 void volume_lock_table_destroy(struct volume_lock_table **table);
 

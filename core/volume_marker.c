@@ -15,7 +15,9 @@
 #define PROBE_WAIT_MS 2200 /* longer than the coarsest tick, 2 s */
 #define PROBE_STEP_MS 5
 
-enum status volume_own_dir(const struct volume *volume, int root_fd, int *ret, struct error *error)
+/* Opens .memsyncd, creating it. */
+static enum status open_own_dir(const struct volume *volume, int root_fd, int *ret,
+                                struct error *error)
 {
     enum status status = volume_make_dir(volume, root_fd, VOLUME_OWN_DIR, error);
 
@@ -94,7 +96,7 @@ enum status volume_marker_create(const struct volume *volume, int root_fd, struc
     char text[VOLUME_HEX_SIZE + 1];
     char temporary[NAME_MAX + 1];
 
-    enum status status = volume_own_dir(volume, root_fd, &fd, error);
+    enum status status = open_own_dir(volume, root_fd, &fd, error);
     if (status != STATUS_OK)
         return status;
     status = volume_random_hex(digits);
@@ -199,7 +201,7 @@ bool volume_probe_directory_times(const struct volume *volume, int root_fd)
     bool moves = true;
     bool left = false;
 
-    if (volume_own_dir(volume, root_fd, &own_fd, NULL) != STATUS_OK ||
+    if (open_own_dir(volume, root_fd, &own_fd, NULL) != STATUS_OK ||
         volume_random_hex(digits) != STATUS_OK)
         return false;
     (void) snprintf(name, sizeof name, "probe-%s", digits);

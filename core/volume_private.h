@@ -90,10 +90,6 @@ MUST_CHECK enum status volume_marker_read(const struct volume *volume, int root_
 MUST_CHECK enum status volume_marker_create(const struct volume *volume, int root_fd,
                                             struct error *error);
 
-/* Opens .memsyncd, creating it. */
-MUST_CHECK enum status volume_own_dir(const struct volume *volume, int root_fd, int *ret,
-                                      struct error *error);
-
 /* Watches whether a directory's times move when an entry is made, replaced and removed. */
 bool volume_probe_directory_times(const struct volume *volume, int root_fd);
 

@@ -16,18 +16,17 @@
 #include "core/journal.h"
 #include "core/volume_lock.h"
 
-struct volume_recovery; /* remembers when which journal was first seen; one per volume, thread-safe
-                         */
+/* Remembers when which journal was first seen. One per volume, thread-safe. */
+struct volume_recovery;
 
 struct volume_recovery_options {
-    bool locks_reach_all_nodes; /* volume.locks: trusted, or auto on local and cluster file systems
-                                 */
+    bool locks_reach_all_nodes; /* volume.locks: trusted, or auto where the file system's do */
     uint64_t grace_ns;          /* how long a journal must stand unchanged where they do not */
     const char *manifest_name;
-    bool read_only; /* change nothing on the volume: a prepared journal of a dead writer is
-                       RECOVER_IMPOSSIBLE */
+    bool read_only; /* change nothing: a dead writer's prepared journal is RECOVER_IMPOSSIBLE */
 };
 
+/* The options are copied. STATUS_INVALID: not a manifest's name; STATUS_NO_MEMORY. */
 MUST_CHECK enum status volume_recovery_create(const struct volume_recovery_options *options,
                                               struct volume_recovery **ret);
 void volume_recovery_destroy(struct volume_recovery **recovery);

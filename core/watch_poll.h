@@ -21,6 +21,8 @@ struct watch_poll_options {
     unsigned operations_per_second; /* the budget; one compare is one operation here */
 };
 
+/* The options are copied. STATUS_INVALID: an interval or the budget is 0, or max is below min;
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status watch_poll_create(const struct watch_poll_options *options,
                                          struct watch_poll **ret);
 void watch_poll_destroy(struct watch_poll **poll);
@@ -49,6 +51,7 @@ void watch_poll_all_due(struct watch_poll *poll, uint64_t now_ns);
 /* How long the caller may sleep, CLOCK_NEVER at most. */
 uint64_t watch_poll_wait_ns(const struct watch_poll *poll, uint64_t now_ns);
 
+/* How many buckets it knows. */
 size_t watch_poll_count(const struct watch_poll *poll);
 
 #endif

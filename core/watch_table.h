@@ -47,6 +47,7 @@ struct watch_table {
 /* Frees every directory. */
 void watch_table_destroy(struct watch_table *table);
 
+/* The table's own entry; NULL: unknown. By kind and name, or by an inotify descriptor. */
 struct watch_dir *watch_table_find(const struct watch_table *table, enum watch_kind kind,
                                    const char *name);
 struct watch_dir *watch_table_find_descriptor(const struct watch_table *table, int descriptor);

@@ -1,5 +1,6 @@
 #include "core/yaml_node.h"
 
+#include "core/array.h"
 #include "core/yaml_surrogate.h"
 #include "core/yaml_value.h"
 
@@ -44,27 +45,10 @@ static uint32_t line_of(const yaml_event_t *event)
     return (uint32_t) event->start_mark.line + 1;
 }
 
-/* Doubles an array of `item_size` bytes per item when it is full. */
-static bool make_room(void **items, uint32_t count, uint32_t *capacity, size_t item_size)
-{
-    if (count < *capacity)
-        return true;
-    uint32_t wanted = *capacity ? 2 * *capacity : 64;
-    void *grown = reallocarray(*items, wanted, item_size);
-    if (!grown)
-        return false;
-    *items = grown;
-    *capacity = wanted;
-    return true;
-}
-
 static bool append_node(struct yaml_graph *graph, const struct yaml_node *node)
 {
-    void *nodes = graph->nodes;
-
-    if (!make_room(&nodes, graph->node_count, &graph->node_capacity, sizeof *node))
+    if (!array_make_room(&graph->nodes, graph->node_count, &graph->node_capacity, sizeof *node))
         return false;
-    graph->nodes = nodes;
     graph->nodes[graph->node_count++] = *node;
     return true;
 }
@@ -72,11 +56,9 @@ static bool append_node(struct yaml_graph *graph, const struct yaml_node *node)
 /* Makes `child` the last member of `parent`. */
 static bool append_link(struct yaml_graph *graph, uint32_t parent, uint32_t child)
 {
-    void *links = graph->links;
-
-    if (!make_room(&links, graph->link_count, &graph->link_capacity, sizeof *graph->links))
+    if (!array_make_room(&graph->links, graph->link_count, &graph->link_capacity,
+                         sizeof *graph->links))
         return false;
-    graph->links = links;
 
     struct yaml_node *node = &graph->nodes[parent];
     uint32_t link = graph->link_count++;

@@ -40,9 +40,9 @@ struct yaml_graph {
     struct yaml_node *nodes;
     struct yaml_link *links;
     uint32_t node_count;
-    uint32_t node_capacity;
+    size_t node_capacity;
     uint32_t link_count;
-    uint32_t link_capacity;
+    size_t link_capacity;
     uint32_t root; /* YAML_NODE_NONE when there is no document */
 };
 

@@ -163,7 +163,7 @@ static json_t *big_integer(const struct magnitude *number, bool is_negative)
     char text[sizeof YAML_TEXT_BIG_INTEGER + 1 + LIMBS_MAX * LIMB_DIGITS + 1];
     size_t used = strlen(YAML_TEXT_BIG_INTEGER);
 
-    memcpy(text, YAML_TEXT_BIG_INTEGER, used);
+    memcpy(text, YAML_TEXT_BIG_INTEGER, used + 1);
     if (is_negative)
         text[used++] = '-';
     used +=
@@ -280,7 +280,7 @@ static bool read_real_sixties(struct digits digits, double *ret)
     long double base = 1;
     double sum = 0;
 
-    for (const char *colon = digits.end; colon; base *= 60) {
+    for (const char *colon = digits.end; colon;) {
         struct digits part = digits;
         double value;
 
@@ -292,6 +292,7 @@ static bool read_real_sixties(struct digits digits, double *ret)
         if (base > (long double) DBL_MAX || !read_real(part, &value))
             return false;
         sum += value * (double) base;
+        base *= 60;
     }
     *ret = sum;
     return true;
@@ -300,7 +301,7 @@ static bool read_real_sixties(struct digits digits, double *ret)
 /* A copy without underscores and in lower case; NULL when memory ran out. */
 static char *normalise_float(const char *text, size_t size, struct digits *ret)
 {
-    char *copy = malloc(size + 1);
+    char *copy = calloc(1, size + 1);
     size_t used = 0;
 
     if (!copy)
@@ -310,7 +311,6 @@ static char *normalise_float(const char *text, size_t size, struct digits *ret)
             copy[used++] =
                 (char) (text[i] >= 'A' && text[i] <= 'Z' ? text[i] - 'A' + 'a' : text[i]);
     }
-    copy[used] = '\0';
     *ret = (struct digits){copy, copy + used};
     return copy;
 }

@@ -1,5 +1,6 @@
 #include "core/yaml_value.h"
 
+#include "core/array.h"
 #include "core/yaml_node.h"
 #include "core/yaml_scalar.h"
 #include "core/yaml_text.h"
@@ -58,14 +59,9 @@ static enum status misfit(struct builder *builder, const struct yaml_node *node)
 
 static enum status push_entry(struct builder *builder, uint32_t key, uint32_t value)
 {
-    if (builder->entry_count == builder->entry_capacity) {
-        size_t wanted = builder->entry_capacity ? 2 * builder->entry_capacity : 64;
-        struct entry *grown = reallocarray(builder->entries, wanted, sizeof *grown);
-        if (!grown)
-            return no_memory(builder);
-        builder->entries = grown;
-        builder->entry_capacity = wanted;
-    }
+    if (!array_make_room(&builder->entries, builder->entry_count, &builder->entry_capacity,
+                         sizeof *builder->entries))
+        return no_memory(builder);
     builder->entries[builder->entry_count++] = (struct entry){key, value};
     return STATUS_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "core/json_text.h"
 #include "core/log.h"
+#include "core/signature.h"
 #include "ipc/protocol.h"
 
 #include <errno.h>
@@ -75,12 +76,11 @@ static uint64_t new_epoch(void)
     return (number & ((UINT64_C(1) << 52) - 1)) + 1;
 }
 
+/* 0 marks an empty slot. */
 static uint64_t hash_of(const struct text *topic)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = signature_digest(topic->bytes, topic->size);
 
-    for (size_t i = 0; i < topic->size; i++)
-        hash = (hash ^ (unsigned char) topic->bytes[i]) * UINT64_C(1099511628211);
     return hash ? hash : 1;
 }
 

@@ -21,6 +21,8 @@ struct events_options {
     unsigned high_water_mark; /* messages kept for a slow subscriber */
 };
 
+/* Binds the socket and starts its thread. STATUS_INVALID: no high-water mark, or an endpoint that
+ * cannot be bound; STATUS_NO_MEMORY. */
 MUST_CHECK enum status events_create(const struct events_options *options, struct events **ret,
                                      struct error *error);
 void events_destroy(struct events **events);
@@ -32,6 +34,7 @@ void events_destroy(struct events **events);
 void events_publish(struct events *events, const struct scope *scope, const char *event,
                     const char *members);
 
+/* How many events were dropped since the start, for want of room or memory. Any thread. */
 uint64_t events_dropped(const struct events *events);
 
 /* The topic, e.g. scope/u1/__default__/ ; without a user the second part is empty:

@@ -1,6 +1,7 @@
 #include "ipc/server_private.h"
 
 #include "core/clock.h"
+#include "core/signature.h"
 
 #include <string.h>
 
@@ -20,12 +21,7 @@ enum status queue_init(struct queue *queue, const struct queue_limits *limits)
 
 static size_t slot_of(const void *id, size_t size)
 {
-    const unsigned char *bytes = id;
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
-    return (size_t) (hash % CLIENT_SLOTS);
+    return (size_t) (signature_digest(id, size) % CLIENT_SLOTS);
 }
 
 static struct client **find_client_locked(struct queue *queue, const void *id, size_t size)

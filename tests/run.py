@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Runs every test of a build and sums them up: "N passed, N failed" is the last line.
 
-Unit tests are Criterion programs, races are one plain program (it must run under the thread sanitizer, where
-Criterion does not start), integration tests are unittest files that start the real programs.
+Unit tests are Criterion programs, races are one plain program (it must run under the thread
+sanitizer, where Criterion does not start), integration tests are unittest files that start the real
+programs.
 """
 
 import argparse
@@ -29,7 +30,8 @@ class Totals:
         self.skipped += skipped
         mark = "ok  " if failed == 0 else "FAIL"
         note = f", {skipped} skipped" if skipped else ""
-        print(f"{mark} {name}: {passed} passed, {failed} failed{note} ({seconds:.1f} s)", flush=True)
+        print(f"{mark} {name}: {passed} passed, {failed} failed{note} ({seconds:.1f} s)",
+              flush=True)
         if failed:
             print(output, flush=True)
 
@@ -37,17 +39,19 @@ class Totals:
 def run(command, env):
     begun = time.monotonic()
     try:
-        done = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=PROGRAM_TIMEOUT_S, check=False)
+        done = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=PROGRAM_TIMEOUT_S, check=False)
         output, code = done.stdout.decode("utf-8", "replace"), done.returncode
     except subprocess.TimeoutExpired as error:
-        output = (error.stdout or b"").decode("utf-8", "replace") + f"\n(ended after {PROGRAM_TIMEOUT_S} s)"
+        output = (error.stdout or b"").decode("utf-8", "replace")
+        output += f"\n(ended after {PROGRAM_TIMEOUT_S} s)"
         code = -1
     return output, code, time.monotonic() - begun
 
 
 def judge(counted, code):
-    """A program that counts no failure and still fails has failed once; one that ran no test as well."""
+    """A program that counts no failure and still fails, or runs no test, has failed once."""
     passed, failed, skipped = counted
     if failed == 0 and (code != 0 or passed + skipped == 0):
         failed = 1
@@ -55,7 +59,8 @@ def judge(counted, code):
 
 
 def criterion_counts(output):
-    found = re.findall(r"Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)", output)
+    found = re.findall(r"Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)",
+                       output)
     if not found:
         return 0, 0, 0
     tested, passing, _, _ = map(int, found[-1])
@@ -71,7 +76,8 @@ def unittest_counts(output):
     ran = re.findall(r"^Ran (\d+) tests?", output, re.M)
     if not ran:
         return 0, 0, 0
-    number = {key: int(value) for key, value in re.findall(r"(failures|errors|skipped)=(\d+)", output)}
+    number = {key: int(value)
+              for key, value in re.findall(r"(failures|errors|skipped)=(\d+)", output)}
     bad = number.get("failures", 0) + number.get("errors", 0)
     skipped = number.get("skipped", 0)
     return int(ran[-1]) - bad - skipped, bad, skipped
@@ -84,25 +90,30 @@ def wanted(name, patterns):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, help="directory of the build, e.g. build/test")
-    parser.add_argument("--tsan", action="store_true", help="only what runs under the thread sanitizer")
-    parser.add_argument("patterns", nargs="*", help="run only tests whose file name contains one of these")
+    parser.add_argument("--tsan", action="store_true",
+                        help="only what runs under the thread sanitizer")
+    parser.add_argument("patterns", nargs="*",
+                        help="run only tests whose file name contains one of these")
     arguments = parser.parse_args()
     build = ROOT / arguments.build
     env = dict(os.environ, MEMSYNC_BUILD=str(build), PYTHONPATH=str(ROOT / "tests" / "support"),
                PYTHONDONTWRITEBYTECODE="1")
-    for name in [key for key in env if key.startswith("MEMSYNC_") and key not in ("MEMSYNC_BUILD", "MEMSYNC_SHARED")]:
-        del env[name]
+    for name in list(env):
+        if name.startswith("MEMSYNC_") and name not in ("MEMSYNC_BUILD", "MEMSYNC_SHARED"):
+            del env[name]
     env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1")
     env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     suppressions = ROOT / "tests" / "race" / "tsan.supp"
-    env.setdefault("TSAN_OPTIONS", f"halt_on_error=1:second_deadlock_stack=1:suppressions={suppressions}")
+    env.setdefault("TSAN_OPTIONS",
+                   f"halt_on_error=1:second_deadlock_stack=1:suppressions={suppressions}")
     totals = Totals()
 
     if not arguments.tsan:
         for program in sorted((build / "tests" / "unit").glob("test_*")):
             if not program.suffix and wanted(program.name, arguments.patterns):
                 output, code, seconds = run([str(program)], env)
-                totals.add(f"unit/{program.name}", *judge(criterion_counts(output), code), seconds, output)
+                counted = judge(criterion_counts(output), code)
+                totals.add(f"unit/{program.name}", *counted, seconds, output)
     race = build / "tests" / "race" / "run"
     if race.exists() and wanted("race", arguments.patterns):
         output, code, seconds = run([str(race)], env)
@@ -110,7 +121,8 @@ def main():
     for script in sorted((ROOT / "tests" / "integration").glob("test_*.py")):
         if wanted(script.name, arguments.patterns):
             output, code, seconds = run([sys.executable, str(script)], env)
-            totals.add(f"integration/{script.name}", *judge(unittest_counts(output), code), seconds, output)
+            counted = judge(unittest_counts(output), code)
+            totals.add(f"integration/{script.name}", *counted, seconds, output)
 
     note = f", {totals.skipped} skipped" if totals.skipped else ""
     print(f"{totals.passed} passed, {totals.failed} failed{note}")

@@ -57,9 +57,9 @@ void doctor_find(struct doctor *doctor, enum level level, const char *check, con
 /* What is mounted at an existing directory; `path` is free of links. */
 void mount_find(const char *path, struct mount *ret);
 const char *mount_kind_name(enum mount_kind kind);
-/* True when `option` (a whole one, with its value) is among the mount's. */
-bool mount_has_option(const struct mount *mount, const char *option);
 
+/* One group of checks each, in the order in which they run: they add findings and return. Those
+ * that write need `probe_fd`. */
 void doctor_check_mount(struct doctor *doctor);
 void doctor_check_space(struct doctor *doctor);
 void doctor_check_owner(struct doctor *doctor);

@@ -103,7 +103,8 @@ void mount_find(const char *path, struct mount *ret)
     read_mount_list(st.st_dev, ret);
 }
 
-bool mount_has_option(const struct mount *mount, const char *option)
+/* True when `option` (a whole one, with its value) is among the mount's. */
+static bool has_option(const struct mount *mount, const char *option)
 {
     size_t size = strlen(option);
     const char *at = mount->options;
@@ -123,12 +124,12 @@ static void check_nfs_options(struct doctor *doctor)
     static const char *const local_locks[] = {"nolock", "local_lock=all", "local_lock=flock"};
 
     for (size_t i = 0; i < ARRAY_SIZE(local_locks); i++) {
-        if (mount_has_option(&doctor->mount, local_locks[i]))
+        if (has_option(&doctor->mount, local_locks[i]))
             doctor_find(doctor, LEVEL_ERROR, "mount", "mount it without that option",
                         "%s keeps locks on this node: two nodes could write at once",
                         local_locks[i]);
     }
-    if (mount_has_option(&doctor->mount, "soft") || mount_has_option(&doctor->mount, "softerr"))
+    if (has_option(&doctor->mount, "soft") || has_option(&doctor->mount, "softerr"))
         doctor_find(doctor, LEVEL_INFO, "mount", "use hard where waiting is better than failing",
                     "a soft mount answers with errors while the server is away");
 }

@@ -12,7 +12,7 @@ static void format_real(double value, char number[JSON_NUMBER_BYTES])
             break;
     }
     if (!strpbrk(number, ".eE")) /* a real stays one */
-        (void) strcat(number, ".0");
+        memcpy(number + strlen(number), ".0", sizeof ".0");
 }
 
 const char *json_scalar_text(const json_t *value, char number[JSON_NUMBER_BYTES])

@@ -118,7 +118,7 @@ static char *make_harmless(const char *bytes, size_t size, enum line_ends line_e
         wchar_t character = decode(bytes + i, size - i, &length);
         bool is_break = character == '\n' || character == '\t';
         if (is_break && line_ends != LINE_ENDS_ESCAPED) {
-            *at++ = line_ends == LINE_ENDS_KEPT ? bytes[i] : ' ';
+            *at++ = (char) (line_ends == LINE_ENDS_KEPT ? bytes[i] : ' ');
         } else if (is_harmful(character)) {
             at += put_escape(at, character, bytes[i]);
         } else {

@@ -3,6 +3,7 @@
 
 #include "ipc/cli/json_print.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct table {
 
 struct table *table_create(const struct screen *screen, const struct column *columns, size_t count)
 {
-    struct table *table = count <= COLUMNS_MAX ? calloc(1, sizeof *table) : NULL;
+    struct table *table = count > 0 && count <= COLUMNS_MAX ? calloc(1, sizeof *table) : NULL;
 
     if (table) {
         table->screen = screen;
@@ -155,6 +156,7 @@ static void print_for_programs(const struct table *table)
 
 void table_print(const struct table *table)
 {
+    assert(table->column_count > 0);
     if (table->count == 0)
         return;
     if (table->screen->is_terminal)

@@ -13,9 +13,11 @@ struct column {
     enum style style;
 };
 
-/* Made with room for `columns`; the last column gives way when the terminal is narrow. */
+/* The last column gives way when the terminal is narrow. */
 struct table;
 
+/* `screen` and `columns` must outlive it. NULL: no memory, or more columns than a table has, or
+ * none. */
 MUST_CHECK struct table *table_create(const struct screen *screen, const struct column *columns,
                                       size_t count);
 void table_destroy(struct table **table);

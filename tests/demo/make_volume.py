@@ -39,11 +39,12 @@ MIRA = (
 )
 
 WORDS = {
-    "tool": "PostgreSQL SQLite Redis Grafana Ansible Terraform Kafka nginx pandas Blender Figma Emacs "
-            "Inkscape LaTeX Godot FreeCAD".split(),
+    "tool": "PostgreSQL SQLite Redis Grafana Ansible Terraform Kafka nginx pandas Blender Figma "
+            "Emacs Inkscape LaTeX Godot FreeCAD".split(),
     "task": ["invoices", "release notes", "data imports", "customer mail", "unit tests", "slides",
              "the quarterly report", "log analysis", "photo sorting", "lesson plans"],
-    "place": "Oslo Hangzhou Lisbon Chengdu Tallinn Kyoto Bergen Suzhou Porto Graz Xiamen Galway".split(),
+    "place": "Oslo Hangzhou Lisbon Chengdu Tallinn Kyoto Bergen Suzhou Porto Graz Xiamen "
+             "Galway".split(),
     "thing": ["the garden shed", "an old sailing boat", "the kitchen shelf", "a wool jumper",
               "the espresso machine", "a cargo bike", "the family archive", "a bird box"],
     "day": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(),
@@ -82,7 +83,8 @@ TEMPLATES = {
         "每到{zh_day}就整理{zh_thing}。", "习惯先写{zh_task}再开始编码。",
     ),
     "identity": (
-        "Was born in {place} and speaks {number} languages.", "Teaches {task} at an evening school.",
+        "Was born in {place} and speaks {number} languages.",
+        "Teaches {task} at an evening school.",
         "是{zh_place}人，做{zh_task}已经{number}年。",
     ),
     "constraint": (

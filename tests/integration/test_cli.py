@@ -196,15 +196,16 @@ class Search(Case):
         self.assertEqual(self.expect(1, "-u", "u1", "search", "x"), ("", ""))
 
     def test_json_is_the_answer_as_it_came(self):
-        text = '{"results": [ {"fact":{"id":"a","n":123456789012345678901234567890,"s":"\\ud800"},' \
-               '"score":0.90}], "count":1}'
+        text = '{"results": [ {"fact":{"id":"a","n":123456789012345678901234567890,' \
+               '"s":"\\ud800"},"score":0.90}], "count":1}'
         self.agent.answers["search"] = text
         out, _ = self.expect(0, "-u", "u1", "--json", "search", "x")
         self.assertEqual(out, text + "\n")
 
     def test_an_answer_that_may_be_outdated_gets_one_line(self):
         self.agent.answers["search"] = found(TEA, scopes=(
-            FRESH, FRESH | {"agent_name": "coder", "state": "stale", "age_ms": 12340, "reason": "busy"},
+            FRESH,
+            FRESH | {"agent_name": "coder", "state": "stale", "age_ms": 12340, "reason": "busy"},
             FRESH | {"user_id": None, "state": "unverified", "reason": "volume\x1b[31m away"}))
         for option in ("--json", "--timeout=1000"):
             out, err = self.expect(0, "-u", "u1", "search", "x", option)
@@ -331,8 +332,8 @@ class Reading(Case):
             ' {"scope":{"memory":1}, "memory": {"a" :0.90,"b":[1,{"c":"x\\u00e9, \\"{}"}],"d":{},' \
             '"e":[ ],"f":123456789012345678901234567890,"g":"\\ud800"} }'
         out, _ = self.expect(0, "-u", "u1", "export")
-        self.assertEqual(out, '{\n  "a": 0.90,\n  "b": [\n    1,\n    {\n      "c": "x\\u00e9, \\"{}"'
-                              '\n    }\n  ],\n  "d": {},\n  "e": [],\n'
+        self.assertEqual(out, '{\n  "a": 0.90,\n  "b": [\n    1,\n    {\n'
+                              '      "c": "x\\u00e9, \\"{}"\n    }\n  ],\n  "d": {},\n  "e": [],\n'
                               '  "f": 123456789012345678901234567890,\n  "g": "\\ud800"\n}\n')
 
     def test_summaries_that_are_empty_are_left_out(self):
@@ -343,7 +344,8 @@ class Reading(Case):
         self.agent.answers["get_summaries"] = {"summaries": summaries, "scope": FRESH}
         out, _ = self.expect(0, "-u", "u1", "summaries")
         self.assertEqual(out, "user.workContext  2026-02-01T00:00:00Z\nRuns a team.\n\n"
-                              "history.recentMonths  2026-02-01T00:00:00Z\nRested.\nThen worked.\n\n")
+                              "history.recentMonths  2026-02-01T00:00:00Z\n"
+                              "Rested.\nThen worked.\n\n")
         self.agent.answers["get_memory"] = {"memory": summaries | {"revision": 7, "facts": [TEA]},
                                             "scope": FRESH}
         out, _ = self.expect(0, "-u", "u1", "memory")
@@ -365,7 +367,8 @@ class Operating(Case):
         self.agent.answers["ping"] = {"protocol": 1, "name": "memsyncd", "version": "0.1.0",
                                       "backend": "deermem", "events": None, "pid": 42}
         out, _ = self.expect(0, "ping")
-        self.assertRegex(out, r"^memsyncd 0\.1\.0 \(protocol 1, backend deermem, pid 42\) answered in")
+        self.assertRegex(out, r"^memsyncd 0\.1\.0 \(protocol 1, backend deermem, pid 42\) "
+                              r"answered in")
         self.agent.answers["ping"]["protocol"] = 2
         _, err = self.expect(4, "ping")
         self.assertIn("protocol 2", err)
@@ -571,7 +574,8 @@ class Help(Case):
         return [line.split()[0] for line in part.splitlines()]
 
     def options_of(self, command):
-        return set(re.findall(r"(?m)^  (?:-\w,|   ) (--[a-z-]+)", self.expect(0, "help", command)[0]))
+        text, _ = self.expect(0, "help", command)
+        return set(re.findall(r"(?m)^  (?:-\w,|   ) (--[a-z-]+)", text))
 
     def test_every_command_has_help_in_both_ways(self):
         for command in self.commands():
@@ -585,7 +589,8 @@ class Help(Case):
 
     def test_version(self):
         for arguments in (("version",), ("--version",), ("-V",), ("ping", "-V")):
-            self.assertRegex(self.expect(0, *arguments)[0], r"^memsync \d+\.\d+\.\d+ \(protocol 1\)$")
+            out, _ = self.expect(0, *arguments)
+            self.assertRegex(out, r"^memsync \d+\.\d+\.\d+ \(protocol 1\)$")
 
     def complete(self, *words):
         script = (f"source {ROOT}/ipc/cli/memsync.bash; COMP_WORDS=(\"$@\"); "

@@ -14,6 +14,9 @@ CODE_FOLDERS = ("core", "backends", "ipc", "agent")
 TEXT_SUFFIXES = (".c", ".h", ".py", ".md", ".yaml", ".yml", ".service", ".sysusers", ".tmpfiles",
                  ".sh", ".in", ".mk", "Makefile", ".1", ".5", ".8", ".txt", "LICENSE")
 
+# clang-format keeps the C code; nothing lays out Python for us, and its tests quote long lines.
+WIDTHS = {".c": 100, ".h": 100, ".py": 120}
+
 # Built from parts, so that this file does not find itself.
 MARKS = re.compile(r"\b(TO" + "DO|FIX" + "ME|XX" + "X|HA" + r"CK)\b")
 PLACES = re.compile(
@@ -94,8 +97,9 @@ def check_blanks(tree):
                 yield path, number, "a tab"
             if line != line.rstrip():
                 yield path, number, "blanks at the end of the line"
-            if len(line) > 100 and path.endswith((".c", ".h", ".py")):
-                yield path, number, f"{len(line)} columns; 100 are allowed"
+            width = WIDTHS.get(os.path.splitext(path)[1], len(line))
+            if len(line) > width:
+                yield path, number, f"{len(line)} columns; {width} are allowed"
         if text and (not text.endswith("\n") or text.endswith("\n\n")):
             yield path, text.count("\n") + 1, "must end in exactly one newline"
 

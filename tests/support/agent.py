@@ -46,16 +46,12 @@ class RpcError(Exception):
         self.kind = self.data.get("kind")
 
 
-class Client:
-    """One connection (DEALER), for one thread. Several requests may be under way."""
+class Connection:
+    """A connected socket, which a `with` statement closes."""
 
-    def __init__(self, endpoint, timeout_s=10.0):
-        self.timeout_s = timeout_s
-        self.ids = itertools.count(1)
-        self.replies = {}
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
+    def __init__(self, kind):
+        self.socket = zmq.Context.instance().socket(kind)
         self.socket.linger = 0
-        self.socket.connect(endpoint)
 
     def close(self):
         self.socket.close()
@@ -65,6 +61,17 @@ class Client:
 
     def __exit__(self, *_):
         self.close()
+
+
+class Client(Connection):
+    """One connection (DEALER), for one thread. Several requests may be under way."""
+
+    def __init__(self, endpoint, timeout_s=10.0):
+        super().__init__(zmq.DEALER)
+        self.timeout_s = timeout_s
+        self.ids = itertools.count(1)
+        self.replies = {}
+        self.socket.connect(endpoint)
 
     def send(self, method, **params):
         """Sends a request and returns its id."""
@@ -118,12 +125,11 @@ def topic(user_id, agent_name=None):
     return "scope/" + "/".join(urllib.parse.quote(part, safe="") for part in parts) + "/"
 
 
-class Subscriber:
+class Subscriber(Connection):
     """Receives events; `prefix` "" means all."""
 
     def __init__(self, endpoint, prefix=""):
-        self.socket = zmq.Context.instance().socket(zmq.SUB)
-        self.socket.linger = 0
+        super().__init__(zmq.SUB)
         self.socket.subscribe(prefix)
         self.socket.connect(endpoint)
 
@@ -141,15 +147,6 @@ class Subscriber:
             name, body = self.next(max(0.0, deadline - time.monotonic()))
             if matches(name, body):
                 return body
-
-    def close(self):
-        self.socket.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
 
 def merge(base, over):

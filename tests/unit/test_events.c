@@ -1,5 +1,6 @@
 #include "core/clock.h"
 #include "ipc/events.h"
+#include "tests/support/memory.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -203,29 +204,6 @@ Test(events, a_prefix_selects_one_scope)
     (void) zmq_close(subscriber);
 }
 
-/* The address sanitizer keeps what was freed for a while, so that the figure says nothing there. */
-#if defined(__SANITIZE_ADDRESS__)
-#define MEMORY_IS_MEASURABLE 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define MEMORY_IS_MEASURABLE 0
-#endif
-#endif
-#ifndef MEMORY_IS_MEASURABLE
-#define MEMORY_IS_MEASURABLE 1
-#endif
-
-static long resident_kilobytes(void)
-{
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-
-    cr_assert(ne(ptr, file, NULL));
-    cr_assert(eq(int, fscanf(file, "%*d %ld", &pages), 1));
-    (void) fclose(file);
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 /* More than all queues and the kernel's buffers hold together: then a gap in the numbers tells. */
 Test(events_with, a_subscriber_that_does_not_read_misses_events_and_can_tell)
 {
@@ -237,11 +215,11 @@ Test(events_with, a_subscriber_that_does_not_read_misses_events_and_can_tell)
     int64_t gaps = 0;
     int64_t epoch = 0;
 
-    long before = resident_kilobytes();
+    long before = memory_resident_kib();
     for (int i = 0; i < 200000; i++)
         events_publish(events, &scope, "refreshed", "\"revision\":1");
     if (MEMORY_IS_MEASURABLE)
-        cr_expect(lt(long, resident_kilobytes() - before, 32768));
+        cr_expect(lt(long, memory_resident_kib() - before, 32768));
 
     json_t *event = NULL;
     while ((event = receive(subscriber, topic, sizeof topic, last ? 200 : PATIENCE_MS))) {

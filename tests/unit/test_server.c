@@ -1,5 +1,6 @@
 #include "core/clock.h"
 #include "ipc/server_private.h"
+#include "tests/support/memory.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -882,17 +883,6 @@ static void shake_hands(int fd, const char *property, const char *value)
     read_raw(fd, head[1]);
 }
 
-static long resident_kilobytes(void)
-{
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-
-    cr_assert(ne(ptr, file, NULL));
-    cr_assert(eq(int, fscanf(file, "%*d %ld", &pages), 1));
-    (void) fclose(file);
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 /* True when the server closed the connection. */
 static bool was_closed(int fd)
 {
@@ -919,11 +909,11 @@ Test(server, a_frame_that_announces_2_to_the_63_bytes_ends_its_connection)
     int fd = connect_raw();
 
     shake_hands(fd, NULL, NULL);
-    long before = resident_kilobytes();
+    long before = memory_resident_kib();
     cr_expect(write_raw(fd, announcement, sizeof announcement));
     cr_expect(was_closed(fd));
     cr_expect(REACHES(&rig, disconnects, 1));
-    cr_expect(lt(long, resident_kilobytes() - before, 16384));
+    cr_expect(lt(long, memory_resident_kib() - before, 16384));
     (void) close(fd);
     expect_service();
 }
