@@ -192,7 +192,8 @@ FACTS = {
                {"content": "The ochre tram stops here.\nRing twice."}),
     "f_cr": (front("f_cr", end="\r") + "Umber, with old line ends.\rAnd a second line.\r",
              {"content": "Umber, with old line ends.\nAnd a second line."}),
-    "f_fences": (front("f_fences", 'topics: ["a --- b"]') + "Sepia before.\n\n---\n\nuser_id: u2\nid: f_x\n\n---\n\nAnd after.\n",
+    "f_fences": (front("f_fences", 'topics: ["a --- b"]') +
+                 "Sepia before.\n\n---\n\nuser_id: u2\nid: f_x\n\n---\n\nAnd after.\n",
                  {"id": "f_fences", "topics": ["a --- b"],
                   "content": "Sepia before.\n\n---\n\nuser_id: u2\nid: f_x\n\n---\n\nAnd after."}),
     "20260502": (front("20260502") + "Indigo meeting.\n", {"id": "20260502"}),
@@ -217,7 +218,8 @@ SHARED_FACTS = {
     "20260718": {"id": "20260718"},
     "f_typed": "topics", "f_dup": {"revision": 4}, "f_octal": {"revision": 8},
     "f_alias_ok": {"topics": ["f_old1"], "consolidatedFrom": ["f_old1"]},
-    "f_bomb": "once aliases are expanded", "f_tab": "line", "f_good": {"content": "Birch fact that must stay searchable."},
+    "f_bomb": "once aliases are expanded", "f_tab": "line",
+    "f_good": {"content": "Birch fact that must stay searchable."},
 }
 
 
