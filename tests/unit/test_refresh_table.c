@@ -97,7 +97,8 @@ Test(refresh_table, idle_wanted_running_idle)
     cr_expect(run.slot == NULL);
     cr_expect_str_eq(counts(), "0 0 0 0 0");
     cr_expect(has_ended(&desk, number, &result));
-    cr_expect(result.status == STATUS_OK && result.generation == 0, "nothing is remembered");
+    cr_expect(result.status == STATUS_OK && result.generation == fine.generation,
+              "how it ended is remembered for who asks a little later");
 }
 
 Test(refresh_table, a_request_during_a_run_wants_another_run)
