@@ -228,10 +228,10 @@ class Booted(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        from process import own_mounts, skip  # pylint: disable=import-outside-toplevel
+        from process import IS_SANITIZED, own_mounts, skip  # pylint: disable=import-outside-toplevel
         if not shutil.which("systemd-nspawn"):
             skip("systemd-nspawn is not installed (package systemd-container)")
-        if "san" in os.environ.get("MEMSYNC_BUILD", ""):
+        if IS_SANITIZED:
             skip("the unit's restrictions leave a sanitizer no room")
         refused = own_mounts()
         if refused:
