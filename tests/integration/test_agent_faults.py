@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from agent import RpcError
-from peer import Peer, Refused, add, delete, fact_path, update
+from peer import Peer, add, delete, fact_path, update
 from process import (MEMSYNCD, ProcessCase, Stream, contents, own_mounts, skip, states, wait_until)
 from tiny_fuse import TinyFuse
 
