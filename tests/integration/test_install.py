@@ -133,7 +133,8 @@ class Installed(ProcessCase):
                                text=True, capture_output=True, check=False)
         self.assertEqual((flags.returncode, flags.stderr), (0, ""))
         built = subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-std=c17", source, "-o",
-                                program, *flags.stdout.split()], text=True, capture_output=True, check=False)
+                                program, *flags.stdout.split()],
+                               text=True, capture_output=True, check=False)
         self.assertEqual((built.returncode, built.stderr), (0, ""))
         ran = subprocess.run([program, agent.endpoint], text=True, capture_output=True, check=False,
                              env={**os.environ, "LD_LIBRARY_PATH": self.path("usr/lib")},
