@@ -285,7 +285,8 @@ class CommandLine(ProcessCase):
             f"ipc:\n  endpoint: ipc://{self.directory}/s\n")
 
     def test_wrong_usage_ends_with_2_and_a_hint(self):
-        for arguments in (["--no-such-option"], ["--config"], ["extra"], ["--check-config=1"], ["-x"]):
+        for arguments in (["--no-such-option"], ["--config"], ["extra"], ["--check-config=1"],
+                          ["-x"]):
             with self.subTest(arguments=arguments):
                 done = self.run_agent(*arguments)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -444,7 +445,7 @@ class Places(ProcessCase):
 
 
 class Death(ProcessCase):
-    """After SIGKILL at any moment the next start gives right answers and reads only what it must."""
+    """After SIGKILL at any moment the next start answers right and reads only what it must."""
 
     def corpus(self, agent, users):
         return {user: sorted(agent.search("amber", user, top_k=100)) for user in users}

@@ -35,6 +35,16 @@ int main(int argc, char **argv)
 }
 """
 
+COMPLETE = r"""
+set -u
+source "$0"
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9 COMP_LINE="$*" COMPREPLY=()
+COMP_POINT=${#COMP_LINE}
+function_name=$(complete -p "$1" | sed 's/.*-F \([^ ]*\).*/\1/')
+"$function_name" "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
 EXPECTED = {
     "usr/sbin/memsyncd": 0o755, "usr/bin/memsync": 0o755, "usr/include/memsync.h": 0o644,
     "usr/lib/libmemsync.a": 0o644, "usr/lib/libmemsync.so.0.1.0": 0o755,
@@ -119,14 +129,16 @@ class Installed(ProcessCase):
         env = {**os.environ, "PKG_CONFIG_PATH": self.path("usr/lib/pkgconfig"),
                "PKG_CONFIG_SYSROOT_DIR": self.root, "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "1",
                "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1"}
-        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libmemsync"], env=env, text=True,
-                               capture_output=True, check=False)
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libmemsync"], env=env,
+                               text=True, capture_output=True, check=False)
         self.assertEqual((flags.returncode, flags.stderr), (0, ""))
-        built = subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-std=c17", source, "-o", program,
-                                *flags.stdout.split()], text=True, capture_output=True, check=False)
+        built = subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-std=c17", source, "-o",
+                                program, *flags.stdout.split()],
+                               text=True, capture_output=True, check=False)
         self.assertEqual((built.returncode, built.stderr), (0, ""))
         ran = subprocess.run([program, agent.endpoint], text=True, capture_output=True, check=False,
-                             env={**os.environ, "LD_LIBRARY_PATH": self.path("usr/lib")}, timeout=30)
+                             env={**os.environ, "LD_LIBRARY_PATH": self.path("usr/lib")},
+                             timeout=30)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         self.assertIn("amber for the library", ran.stdout)
         needed = subprocess.run(["objdump", "-p", program], text=True, capture_output=True,
@@ -148,7 +160,8 @@ class Installed(ProcessCase):
                 done = subprocess.run(
                     [compiler, f"-std={standard}", "-x", "c" if compiler == "gcc" else "c++",
                      "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only",
-                     self.path("usr/include/memsync.h")], text=True, capture_output=True, check=False)
+                     self.path("usr/include/memsync.h")],
+                    text=True, capture_output=True, check=False)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_the_installed_programs_run(self):
@@ -186,17 +199,13 @@ class Installed(ProcessCase):
 
     def test_bash_completes(self):
         for command, words, expected in (
-                ("memsync", ["memsync", "sea"], "search"), ("memsync", ["memsync", "--ti"], "--timeout"),
+                ("memsync", ["memsync", "sea"], "search"),
+                ("memsync", ["memsync", "--ti"], "--timeout"),
                 ("memsyncd", ["memsyncd", "--check"], "--check-config")):
             with self.subTest(words=words):
-                script = (f"set -u; source '{self.path('usr/share/bash-completion/completions')}/{command}'\n"
-                          f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; COMP_TYPE=9\n"
-                          f"COMP_LINE='{' '.join(words)}'; COMP_POINT=${{#COMP_LINE}}; COMPREPLY=()\n"
-                          f"function_name=$(complete -p {command} | sed 's/.*-F \\([^ ]*\\).*/\\1/')\n"
-                          f"\"$function_name\" {command} '{words[-1]}' '{words[-2]}'\n"
-                          "printf '%s\\n' \"${COMPREPLY[@]}\"")
-                done = subprocess.run(["bash", "--norc", "-c", script], text=True, capture_output=True,
-                                      check=False)
+                completion = self.path("usr/share/bash-completion/completions/" + command)
+                done = subprocess.run(["bash", "--norc", "-c", COMPLETE, completion, *words],
+                                      text=True, capture_output=True, check=False)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertIn(expected, [line.strip() for line in done.stdout.splitlines()])
 

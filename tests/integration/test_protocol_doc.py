@@ -24,7 +24,8 @@ with open(os.path.join(ROOT, "docs", "protocol.md"), encoding="utf-8") as docume
 def section(title, level=2):
     """The text below a heading, up to the next one of its level or above."""
     mark = "#" * level
-    found = re.search(rf"^{mark} {re.escape(title)}$(.*?)(?=^#{{1,{level}}} |\Z)", TEXT, re.M | re.S)
+    found = re.search(rf"^{mark} {re.escape(title)}$(.*?)(?=^#{{1,{level}}} |\Z)", TEXT,
+                      re.M | re.S)
     if not found:
         raise AssertionError(f"docs/protocol.md has no section {title!r}")
     return found[1]
@@ -112,8 +113,8 @@ class Document(ProcessCase):
             writer.join()
         self.assertEqual([event["missed"] for event in events], [False] * 3)
         for event in events:
-            for member in re.findall(r"`([a-z_]+)`", "".join(
-                    re.findall(r"^\| (`event`|`user_id`.*?|`epoch`.*?) \|", section("Events"), re.M))):
+            for member in ("event", "user_id", "agent_name", "epoch", "n"):
+                self.assertRegex(section("Events"), rf"(?m)^\|[^|]*`{member}`")
                 self.assertIn(member, event)
 
     def test_the_methods_are_those_that_capabilities_names(self):
@@ -212,7 +213,8 @@ class Document(ProcessCase):
 
     def test_requests_and_replies_of_the_envelope(self):
         with self.running.client() as client:
-            for request, code in (("no json", -32700), ("[]", -32600), ('{"jsonrpc": "2.0"}', -32600),
+            for request, code in (("no json", -32700), ("[]", -32600),
+                                  ('{"jsonrpc": "2.0"}', -32600),
                                   ('{"jsonrpc": "2.0", "id": 1.0, "method": "ping"}', -32600),
                                   ('{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}',
                                    -32602)):

@@ -22,7 +22,7 @@ VOLUME = "/srv/memsync"
 ENDPOINT = "ipc:///run/memsync/memsyncd.sock"
 
 
-# ---- inside: the probe ----
+# ---- inside: the probe (what it imports lies beside it there) ----
 
 def call(*command, timeout_s=30, **options):
     """Runs a command: exit code, what it printed, how long it took."""
@@ -63,7 +63,7 @@ def wait_for(condition, timeout_s=20):
 
 
 def probe_start(seen):
-    from peer import Peer, add  # pylint: disable=import-outside-toplevel
+    from peer import Peer, add
     seen["sysusers"] = call("systemd-sysusers")
     seen["tmpfiles"] = call("systemd-tmpfiles", "--create", "/usr/lib/tmpfiles.d/memsyncd.conf")
     seen["volume"] = describe(VOLUME)
@@ -193,13 +193,14 @@ class Container:
             f"lowerdir=/,upperdir={memory}/upper,workdir={memory}/work", self.root)
 
     def prepare(self):
-        from test_install import make  # pylint: disable=import-outside-toplevel
+        from test_install import make
         done = make("install", self.root)
         if done.returncode != 0:
             raise AssertionError(done.stdout)
         for path, text in (
                 ("etc/systemd/system/probe.service",
-                 PROBE_UNIT.format(script="/probe/support/test_systemd.py", timeout=BOOT_TIMEOUT_S)),
+                 PROBE_UNIT.format(script="/probe/support/test_systemd.py",
+                                   timeout=BOOT_TIMEOUT_S)),
                 ("etc/systemd/system/probe.target", PROBE_TARGET)):
             with open(os.path.join(self.root, path), "w", encoding="utf-8") as file:
                 file.write(text)
@@ -228,7 +229,7 @@ class Booted(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        from process import IS_SANITIZED, own_mounts, skip  # pylint: disable=import-outside-toplevel
+        from process import IS_SANITIZED, own_mounts, skip
         if not shutil.which("systemd-nspawn"):
             skip("systemd-nspawn is not installed (package systemd-container)")
         if IS_SANITIZED:
@@ -246,10 +247,11 @@ class Booted(unittest.TestCase):
         try:
             printed, cls.seen = container.boot()
         except subprocess.TimeoutExpired as error:
-            raise AssertionError(f"the container hangs:\n{(error.stdout or b'').decode()[-4000:]}") from None
+            printed = (error.stdout or b"").decode("utf-8", "replace")
+            raise AssertionError(f"the container hangs:\n{printed[-4000:]}") from None
         if cls.seen is None:
-            if re.search("(?i)operation not permitted|permission denied|failed to (allocate|mount|create)",
-                         printed):
+            if re.search("(?i)operation not permitted|permission denied|"
+                         "failed to (allocate|mount|create)", printed):
                 skip("booting a container is not permitted here: " + printed.strip()[-300:])
             raise AssertionError(f"the probe wrote nothing:\n{printed[-4000:]}")
 
@@ -337,7 +339,7 @@ class Offline(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        from test_install import make  # pylint: disable=import-outside-toplevel
+        from test_install import make
         cls.directory = tempfile.mkdtemp(prefix="mst-")
         cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
         done = make("install", cls.directory)
@@ -345,7 +347,7 @@ class Offline(unittest.TestCase):
             raise AssertionError(done.stdout)
 
     def analyze(self, *arguments):
-        from process import skip  # pylint: disable=import-outside-toplevel
+        from process import skip
         if not shutil.which("systemd-analyze"):
             skip("systemd-analyze is not installed")
         return subprocess.run(["systemd-analyze", *arguments], text=True, stdout=subprocess.PIPE,

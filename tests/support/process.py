@@ -76,8 +76,17 @@ class ProcessCase(unittest.TestCase):
     def agent(self, start=True, volume=None, **options):
         """An agent on the volume. Tests poll quickly unless they say otherwise."""
         agent = Agent(MEMSYNCD, volume or self.volume, **options)
-        self.addCleanup(agent.close)
+        self.addCleanup(self.close_agent, agent)
         return agent.start() if start else agent
+
+    def close_agent(self, agent):
+        """Ends an agent; what it logged is shown when the test has failed."""
+        result = self._outcome.result
+        if any(test is self for test, _ in result.errors + result.failures):
+            state = "running" if agent.is_running() else f"left with {agent.process.returncode}" \
+                if agent.process else "never started"
+            print(f"---- log of {self.id()}, {state}\n{agent.log_tail()}", file=sys.stderr)
+        agent.close()
 
     def fill(self, users=3, facts=4, word="amber"):
         """Users u1, u2, ... with facts that contain `word` and their own number."""

@@ -19,8 +19,8 @@ MNT_DETACH = 2
 
 
 def root_attributes():
-    return struct.pack("<QQQQQQIIIIIIIIII", 1, 0, 0, 0, 0, 0, 0, 0, 0, stat.S_IFDIR | 0o755, 2, 0, 0,
-                       0, 4096, 0)
+    return struct.pack("<QQQQQQIIIIIIIIII", 1, 0, 0, 0, 0, 0, 0, 0, 0, stat.S_IFDIR | 0o755, 2, 0,
+                       0, 0, 4096, 0)
 
 
 class TinyFuse:
@@ -59,7 +59,8 @@ class TinyFuse:
         if operation == GETATTR:
             return 0, struct.pack("<QII", 1, 0, 0) + root_attributes()
         if operation == STATFS:
-            return 0, struct.pack("<QQQQQIIII24x", 1 << 20, 1 << 19, 1 << 19, 100, 50, 4096, 255, 4096, 0)
+            return 0, struct.pack("<QQQQQIIII24x", 1 << 20, 1 << 19, 1 << 19, 100, 50, 4096,
+                                  255, 4096, 0)
         if operation == OPENDIR:
             return 0, struct.pack("<QII", 1, 0, 0)
         if operation in (READDIR, READDIRPLUS, RELEASEDIR):
