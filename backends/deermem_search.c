@@ -26,6 +26,12 @@ static void wish_clear(struct wish *wish)
 }
 #define AUTO_WISH CLEANUP(wish_clear)
 
+/* It would cut the name short. */
+static bool has_nul(const json_t *name)
+{
+    return json_is_string(name) && strlen(json_string_value(name)) != json_string_length(name);
+}
+
 static enum status read_scope(const json_t *value, struct scope *ret, struct error *error)
 {
     const json_t *user = json_object_get(value, "user_id");
@@ -38,9 +44,9 @@ static enum status read_scope(const json_t *value, struct scope *ret, struct err
         (agent && !json_is_null(agent) && !json_is_string(agent)))
         return error_set(error, STATUS_INVALID, NULL,
                          "user_id and agent_name in scopes must be strings or null");
-    if (strlen(json_is_string(user) ? json_string_value(user) : "") !=
-        (json_is_string(user) ? json_string_length(user) : 0))
-        return error_set(error, STATUS_INVALID, NULL, "user_id must not contain NUL");
+    if (has_nul(user) || has_nul(agent))
+        return error_set(error, STATUS_INVALID, NULL,
+                         "user_id and agent_name must not contain NUL");
     return scope_create(json_string_value(user), json_string_value(agent), ret, error);
 }
 

@@ -1,8 +1,10 @@
 /* backends: the table of tables, the contract's check, the parameters, and noop. */
 #include "backends/backend.h"
 
+#include "backends/deermem.h"
 #include "backends/params.h"
 #include "core/clock.h"
+#include "tests/support/temp_store.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -211,4 +213,49 @@ Test(noop, answers_as_if_there_were_no_memory)
     AUTO_JSON json_t *parsed = json_loads(text_string(&memory), 0, NULL);
     cr_expect(json_is_array(json_object_get(json_object_get(parsed, "memory"), "facts")));
     backend_noop.destroy(backend);
+}
+
+/* ---- deermem: what a search may name ---- */
+
+Test(deermem, scopes_of_a_search_are_checked_one_by_one)
+{
+    static const struct {
+        const char *params;
+        enum status expected;
+    } cases[] = {
+        {"{\"query\": \"x\", \"scopes\": [{\"user_id\": \"u\"}]}", STATUS_OK},
+        {"{\"query\": \"x\", \"scopes\": [{\"user_id\": null, \"agent_name\": \"a\"}]}", STATUS_OK},
+        {"{\"query\": \"x\", \"scopes\": []}", STATUS_INVALID},
+        {"{\"query\": \"x\", \"scopes\": [7]}", STATUS_INVALID},
+        {"{\"query\": \"x\", \"scopes\": [{\"agent_name\": \"a\"}]}", STATUS_INVALID},
+        {"{\"query\": \"x\", \"scopes\": [{\"user_id\": 5}]}", STATUS_INVALID},
+        {"{\"query\": \"x\", \"scopes\": [{\"user_id\": \"u\\u0000v\"}]}", STATUS_INVALID},
+        {"{\"query\": \"x\", \"scopes\": [{\"user_id\": \"u\", \"agent_name\": \"a\\u0000b\"}]}",
+         STATUS_INVALID},
+        {"{\"query\": \"x\", \"scopes\": [{\"user_id\": \"u\", \"agent_name\": \"../a\"}]}",
+         STATUS_INVALID},
+    };
+    AUTO_TEMP_STORE struct temp_store *temp = temp_store_create();
+    struct deermem_options options = {.store = temp->options,
+                                      .keeper = {.refreshers = 1,
+                                                 .poll_interval_min_ms = 60000,
+                                                 .poll_interval_max_ms = 60000,
+                                                 .operations_per_second = 100}};
+    const struct backend_setup setup = {.thread_count = 1, .store_options = &options};
+    struct backend *backend = NULL;
+
+    (void) temp_volume_add(temp->volume, "u", NULL, "f1", "note one");
+    cr_assert(backend_deermem.create(&setup, &backend, NULL) == STATUS_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        AUTO_TEXT struct text result = {0};
+        AUTO_JSON json_t *object = json_loads(cases[i].params, JSON_ALLOW_NUL, NULL);
+        const struct backend_call call = {.params = object,
+                                          .deadline_ns = clock_deadline_ms(20000),
+                                          .may_block = true};
+        struct error error = {0};
+        cr_assert(object != NULL, "%s", cases[i].params);
+        cr_expect_eq(backend_deermem.search(backend, &call, &result, &error), cases[i].expected,
+                     "%s: %s", cases[i].params, error.message);
+    }
+    backend_deermem.destroy(backend);
 }
