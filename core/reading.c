@@ -363,7 +363,9 @@ static enum status settle_and_heal(struct settling *settling, struct error *erro
                          error ? error->message : "");
     for (size_t i = 0; i < settling->request->count; i++)
         settling->progress[i] = (struct progress){0};
-    return settle(settling, error);
+    status = settle(settling, error);
+    return status == STATUS_CORRUPT ? error_set(error, STATUS_UNAVAILABLE, NULL, INDEX_LOST_TEXT)
+                                    : status;
 }
 
 enum status reading_begin(struct store *store, const struct reading_request *request,

@@ -387,6 +387,9 @@ void refresher_run(struct store *store, struct index_reader *reader, struct refr
         result = (struct refresh_result){0};
         status = refresh_until_installed(&refresh, &result.error);
     }
+    /* Damage of the index names no file of the volume; it is ours to mend, and passes. */
+    if (status == STATUS_CORRUPT && !result.error.path[0])
+        status = error_set(&result.error, STATUS_UNAVAILABLE, NULL, "%s", INDEX_LOST_TEXT);
     result.status = status;
     result.took_ns = clock_monotonic_ns() - begun_ns;
     if (status == STATUS_OK) {

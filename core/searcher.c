@@ -149,7 +149,12 @@ enum status searcher_run(struct store *store, const struct search_request *reque
     if (!request->reading.may_block)
         return STATUS_WOULD_BLOCK;
     status = store_heal_index(store, error);
-    return status == STATUS_OK ? search_once(store, request, query, ret, error) : status;
+    if (status == STATUS_OK)
+        status = search_once(store, request, query, ret, error);
+    /* Lost once more, and not what the caller's memory is like. */
+    return status == STATUS_CORRUPT && index_is_damaged(store->index)
+               ? error_set(error, STATUS_UNAVAILABLE, NULL, INDEX_LOST_TEXT)
+               : status;
 }
 
 void search_result_destroy(struct search_result *result)

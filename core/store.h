@@ -37,6 +37,8 @@ typedef void (*store_event_sink)(void *context, const struct scope *scope, const
     "the volume is gone or is another one than before; it is waited for ('memsync refresh "        \
     "--accept-volume' takes what lies there now)"
 
+#define INDEX_LOST_TEXT "the index was lost and is being built again"
+
 struct store_options {
     const char *volume_path;
     const struct volume_calls *calls; /* NULL: the real ones */

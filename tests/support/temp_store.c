@@ -382,11 +382,12 @@ bool temp_store_row(struct temp_store *store, const char *scope_name, struct ind
 
     temp_store_scope(scope_name, &scope);
     enum status status = index_begin(store->reader, &error);
-    if (status != STATUS_OK)
-        die_of("cannot read the index", status, &error);
-    status = index_read_scope(store->reader, &scope, ret, &error);
-    index_end(store->reader);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+    if (status == STATUS_OK) {
+        status = index_read_scope(store->reader, &scope, ret, &error);
+        index_end(store->reader);
+    }
+    /* An index that was lost has no rows either. */
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND && status != STATUS_CORRUPT)
         die_of("cannot read the index", status, &error);
     return status == STATUS_OK;
 }

@@ -68,6 +68,8 @@ Test(reading, local_of_a_scope_that_was_never_built_has_nothing_to_show)
 Test(reading, bounded_answers_at_once_within_its_age_and_looks_beyond)
 {
     temp_store_usual(store, false);
+    (void) temp_store_settle(store); /* a second look that falls due would be counted as one */
+    EXPECT_ASK(store, "u/a", "f1=one f2=two", "fresh", 0);
     (void) temp_volume_add(store->volume, "u", "a", "f3", "note three");
     clock_advance_for_test(4 * NS_PER_SECOND);
     uint64_t compares = atomic_load(&store->store->counters.compares);
@@ -138,6 +140,8 @@ static void expect_unverified_then_well(const char *what, const char *kind)
     cr_expect_eq(captured_log_count("event=scope.readable"), 0);
 }
 
+#define BYTES(text) (text), sizeof(text) - 1
+
 Test(reading, bytes_that_are_no_manifest_leave_the_rows_as_they_are)
 {
     static const char zeros[64];
@@ -145,13 +149,13 @@ Test(reading, bytes_that_are_no_manifest_leave_the_rows_as_they_are)
         const char *what, *bytes;
         size_t size;
     } cases[] = {
-        {"empty", "", 0},
-        {"cut", "{\"version\": \"2.0\", \"revi", 24},
+        {"empty", BYTES("")},
+        {"cut", BYTES("{\"version\": \"2.0\", \"revi")},
         {"zeros", zeros, sizeof zeros},
-        {"a list", "[1, 2]", 6},
-        {"a word for a revision", "{\"version\": \"2.0\", \"revision\": \"many\"}", 38},
-        {"not UTF-8", "{\"version\": \"\xff\", \"revision\": 3}", 33},
-        {"text behind it", "{\"version\": \"2.0\", \"revision\": 3} and more", 42},
+        {"a list", BYTES("[1, 2]")},
+        {"a word for a revision", BYTES("{\"version\": \"2.0\", \"revision\": \"many\"}")},
+        {"not UTF-8", BYTES("{\"version\": \"\xff\", \"revision\": 3}")},
+        {"text behind it", BYTES("{\"version\": \"2.0\", \"revision\": 3} and more")},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
