@@ -7,6 +7,16 @@
 #include <inttypes.h>
 #include <string.h>
 
+static void destroy(struct backend *backend)
+{
+    keeper_stop(&backend->keeper);
+    if (backend->status_reader)
+        index_reader_destroy(&backend->status_reader);
+    store_close(&backend->store);
+    pthread_mutex_destroy(&backend->status_lock);
+    free(backend);
+}
+
 static enum status create(const struct backend_setup *setup, struct backend **ret,
                           struct error *error)
 {
@@ -16,6 +26,7 @@ static enum status create(const struct backend_setup *setup, struct backend **re
 
     if (!backend)
         return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+    pthread_mutex_init(&backend->status_lock, NULL);
     backend->freshness = options->freshness;
     backend->max_staleness_ms = options->max_staleness_ms;
     store_options.request_threads = setup->thread_count;
@@ -23,10 +34,11 @@ static enum status create(const struct backend_setup *setup, struct backend **re
     store_options.event_context = setup->event_context;
     enum status status = store_open(&store_options, &backend->store, error);
     if (status == STATUS_OK)
+        status = index_reader_create(backend->store->index, &backend->status_reader, error);
+    if (status == STATUS_OK)
         status = keeper_start(backend->store, &options->keeper, &backend->keeper, error);
     if (status != STATUS_OK) {
-        store_close(&backend->store);
-        free(backend);
+        destroy(backend);
         return status;
     }
     *ret = backend;
@@ -39,13 +51,6 @@ static enum status drain(struct backend *backend, uint64_t deadline_ns, struct e
     (void) error;
     keeper_stop(&backend->keeper);
     return STATUS_OK;
-}
-
-static void destroy(struct backend *backend)
-{
-    keeper_stop(&backend->keeper);
-    store_close(&backend->store);
-    free(backend);
 }
 
 /* Learning from conversations needs a model; this version has no extractor. */

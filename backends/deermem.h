@@ -7,6 +7,8 @@
 #include "core/keeper.h"
 #include "core/searcher.h"
 
+#include <pthread.h>
+
 /* What backend_setup.store_options points to. */
 struct deermem_options {
     /* request_threads, event_sink and event_context are set by create */
@@ -19,6 +21,9 @@ struct deermem_options {
 /* ---- shared by the backend's own files ---- */
 
 struct backend {
+    /* `status` is asked for on any thread, also by the supervisor's: it has a reader of its own. */
+    pthread_mutex_t status_lock;
+    struct index_reader *status_reader;
     struct store *store;
     struct keeper *keeper;
     enum freshness_mode freshness;

@@ -336,14 +336,12 @@ static enum status name_unmigrated(void *context, const struct scope *scope,
     return ++summary->named < UNMIGRATED_NAMED_MAX ? STATUS_OK : STATUS_BUSY;
 }
 
-static void read_index_summary(struct store *store, struct index_summary *ret)
+static void read_index_summary(struct backend *backend, struct index_summary *ret)
 {
-    struct index_reader *reader = NULL;
+    struct index_reader *reader = backend->status_reader;
     enum status status;
 
-    /* A reader of its own: `status` is answered on any thread. */
-    if (index_reader_create(store->index, &reader, NULL) != STATUS_OK)
-        return;
+    pthread_mutex_lock(&backend->status_lock);
     status = index_begin(reader, NULL);
     if (status == STATUS_OK)
         status = index_totals(reader, &ret->totals, NULL);
@@ -353,7 +351,7 @@ static void read_index_summary(struct store *store, struct index_summary *ret)
         status = index_list_scopes(reader, name_unmigrated, ret, NULL);
     (void) status; /* what could be read is told */
     index_end(reader);
-    index_reader_destroy(&reader);
+    pthread_mutex_unlock(&backend->status_lock);
 }
 
 static void describe_index(const struct store *store, const struct index_totals *totals,
@@ -468,7 +466,7 @@ void deermem_describe(struct backend *backend, struct text *members)
 {
     AUTO_INDEX_SUMMARY struct index_summary summary = {0};
 
-    read_index_summary(backend->store, &summary);
+    read_index_summary(backend, &summary);
     describe_volume(backend->store, members);
     describe_index(backend->store, &summary.totals, members);
     describe_sync(backend->store, members);

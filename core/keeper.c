@@ -18,6 +18,7 @@
 
 #define HOUSEKEEPING_NS NS_PER_SECOND
 #define MAINTENANCE_MS 15 /* of merging at a time, so that nobody waits longer for a turn */
+#define MAINTENANCE_PAUSE_NS (30 * NS_PER_MS) /* while there is more to do */
 #define CHECKS_A_TURN 256
 
 struct bucket_name {
@@ -61,6 +62,7 @@ struct keeper {
     unsigned accepts;
     bool first_pass_done;
     uint64_t housekeeping_due_ns;
+    uint64_t maintenance_due_ns;
     uint64_t listing_due_ns;
     struct log_gate inotify_gate;
     struct log_gate listing_gate;
@@ -336,8 +338,10 @@ static void maintain_index(struct keeper *keeper)
                       LOG_VALUE(error.message));
         return;
     }
+    keeper->maintenance_due_ns = clock_monotonic_ns() + HOUSEKEEPING_NS;
     if (install_queue_try(store->installs, &place)) {
-        (void) index_maintain(store->index, MAINTENANCE_MS);
+        if (index_maintain(store->index, MAINTENANCE_MS))
+            keeper->maintenance_due_ns = clock_monotonic_ns() + MAINTENANCE_PAUSE_NS;
         install_queue_leave(store->installs, place);
     }
 }
@@ -377,6 +381,8 @@ static void keep_house(struct keeper *keeper)
 {
     uint64_t now_ns = clock_monotonic_ns();
 
+    if (now_ns >= keeper->maintenance_due_ns)
+        maintain_index(keeper);
     if (now_ns < keeper->housekeeping_due_ns)
         return;
     keeper->housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
@@ -384,7 +390,6 @@ static void keep_house(struct keeper *keeper)
     enum status status = store_check_volume(keeper->store, NULL);
     (void) status;
     follow_accepted_volume(keeper);
-    maintain_index(keeper);
     if (atomic_load(&keeper->store->rebuild_wanted) || !keeper->first_pass_done)
         look_at_everything(keeper);
     if (now_ns >= keeper->listing_due_ns) {
@@ -400,9 +405,12 @@ static void wait_for_something(const struct keeper *keeper)
                             {.fd = -1, .events = POLLIN}};
     uint64_t now_ns = clock_monotonic_ns();
     uint64_t wait_ns = watch_poll_wait_ns(keeper->poll, now_ns);
+    uint64_t due_ns = keeper->housekeeping_due_ns < keeper->maintenance_due_ns
+                          ? keeper->housekeeping_due_ns
+                          : keeper->maintenance_due_ns;
 
-    if (now_ns + wait_ns > keeper->housekeeping_due_ns || wait_ns > HOUSEKEEPING_NS)
-        wait_ns = keeper->housekeeping_due_ns > now_ns ? keeper->housekeeping_due_ns - now_ns : 0;
+    if (wait_ns > HOUSEKEEPING_NS || now_ns + wait_ns > due_ns)
+        wait_ns = due_ns > now_ns ? due_ns - now_ns : 0;
     if (keeper->inotify)
         fds[1].fd = watch_inotify_fd(keeper->inotify);
     int ready = poll(fds, ARRAY_SIZE(fds), (int) (wait_ns / NS_PER_MS) + 1);

@@ -33,6 +33,7 @@ enum refresh_wish {
     REFRESH_WISH_NONE = 0,
     REFRESH_WISH_FULL = 1,   /* re-read every file */
     REFRESH_WISH_SETTLE = 2, /* look again at stamps that could not be trusted yet */
+    REFRESH_WISH_RELIST = 4, /* list every directory again, whatever its stamp says */
 };
 
 /* How a run ended. */

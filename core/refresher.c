@@ -86,7 +86,10 @@ static enum status make_plan(struct refresh *refresh, const struct base *base,
         .now_ns = clock_monotonic_ns(),
     };
 
-    return refresh_plan_create(&options, ret);
+    enum status status = refresh_plan_create(&options, ret);
+    if (status == STATUS_OK && (refresh->run->wishes & REFRESH_WISH_RELIST))
+        refresh_plan_distrust_dirs(*ret);
+    return status;
 }
 
 static enum status remove_scope(struct refresh *refresh, const struct base *base,
@@ -330,18 +333,31 @@ static uint64_t retry_time(unsigned failures)
     return clock_deadline_ms(wait_ms < RETRY_LONGEST_MS ? wait_ms : RETRY_LONGEST_MS);
 }
 
-/* A second look at what could not be trusted yet, once it can be. */
-static void schedule_settling(struct refresh *refresh)
+/* A change that was just read from a volume whose listings may be cached: an old listing under a
+ * new manifest looks like any other, so everything is listed once more when the cache must have
+ * forgotten it. */
+static bool needs_relisting(const struct refresh *refresh)
+{
+    return !volume_lookups_are_safe(refresh->store->volume) &&
+           !(refresh->run->wishes & REFRESH_WISH_RELIST);
+}
+
+/* A second look, at what could not be trusted yet, once it can be. */
+static void schedule_second_look(struct refresh *refresh)
 {
     uint64_t settle_ms = volume_settle_ns(refresh->store->volume) / NS_PER_MS;
+    unsigned wishes = 0;
 
     if (!refresh->result->installed)
         return;
-    if (!refresh->unsettled)
+    if (refresh->unsettled)
+        wishes |= REFRESH_WISH_SETTLE;
+    else
         racy_clear(refresh->run->racy);
-    else if (refresh_request_later(refresh->store->refreshes, &refresh->run->scope,
-                                   REFRESH_WISH_SETTLE,
-                                   clock_deadline_ms(settle_ms + 1)) != STATUS_OK)
+    if (needs_relisting(refresh))
+        wishes |= REFRESH_WISH_RELIST;
+    if (wishes && refresh_request_later(refresh->store->refreshes, &refresh->run->scope, wishes,
+                                        clock_deadline_ms(settle_ms + 1)) != STATUS_OK)
         log_debug("refresh.settle", "what=\"no memory to schedule it, ignoring\"");
 }
 
@@ -351,7 +367,8 @@ static void count(struct refresh *refresh)
 
     if (refresh->result->status != STATUS_OK)
         atomic_fetch_add(&counters->refreshes_failed, 1);
-    else if (refresh->result->installed && refresh->run->wishes == REFRESH_WISH_SETTLE)
+    else if (refresh->result->installed && refresh->run->wishes != REFRESH_WISH_NONE &&
+             !(refresh->run->wishes & REFRESH_WISH_FULL))
         atomic_fetch_add(&counters->settles, 1);
     else if (refresh->result->installed)
         atomic_fetch_add(&counters->refreshes, 1);
@@ -375,7 +392,7 @@ void refresher_run(struct store *store, struct index_reader *reader, struct refr
     if (status == STATUS_OK) {
         log_success(&refresh);
         tell(&refresh);
-        schedule_settling(&refresh);
+        schedule_second_look(&refresh);
     }
     note_outcome(&refresh);
     count(&refresh);

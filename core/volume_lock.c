@@ -11,7 +11,9 @@
 #include <time.h>
 
 #define TABLE_SLOTS 256u
-#define POLL_NS (50 * NS_PER_MS) /* the peers' own pace */
+/* A commit takes a few milliseconds: look again soon at first, then at the peers' own pace. */
+#define POLL_FIRST_NS (2 * NS_PER_MS)
+#define POLL_LONGEST_NS (50 * NS_PER_MS)
 
 /* One bucket that somebody of this process holds or waits for. */
 struct lock_seat {
@@ -291,6 +293,8 @@ static enum status poll_lock(const struct volume *volume, const char *bucket,
                              enum volume_lock_mode mode, bool may_create, uint64_t deadline_ns,
                              int *ret, struct error *error)
 {
+    uint64_t pause_ns = POLL_FIRST_NS;
+
     for (;;) {
         enum status status = try_lock(volume, bucket, mode, may_create, ret, error);
         if (status != STATUS_WOULD_BLOCK && status != STATUS_STALE)
@@ -301,7 +305,9 @@ static enum status poll_lock(const struct volume *volume, const char *bucket,
                 error->status = STATUS_BUSY;
             return STATUS_BUSY;
         }
-        sleep_ns(left_ns < POLL_NS ? left_ns : POLL_NS);
+        sleep_ns(left_ns < pause_ns ? left_ns : pause_ns);
+        if (pause_ns < POLL_LONGEST_NS)
+            pause_ns = pause_ns * 2 < POLL_LONGEST_NS ? pause_ns * 2 : POLL_LONGEST_NS;
     }
 }
 

@@ -15,16 +15,13 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from agent import Agent
-from process import MEMSYNCD, ROOT, states
+from process import IS_SANITIZED, MEMSYNCD, ROOT, states
 
 MAKE_VOLUME = os.path.join(ROOT, "tests", "demo", "make_volume.py")
 MANY, FEW, FACTS = 1000, 10, 20
 ROUNDS, SEARCHES = 12, 40
 PRIVATE_MIB_MAX = 64
 ROOM_NEEDED = 512 << 20
-
-# Sanitizers keep memory of their own.
-IS_SANITIZED = any(part in os.environ.get("MEMSYNC_BUILD", "") for part in ("asan", "tsan"))
 
 
 def private_kib(pid):
@@ -87,7 +84,7 @@ class Scale(unittest.TestCase):
         after = agent.rpc("status")
         self.assertEqual(after["sync"]["files_read"], 0, "searches read none either")
         self.assertGreaterEqual(after["sync"]["fresh"], len(users))
-        if not IS_SANITIZED:
+        if not IS_SANITIZED:  # sanitizers keep memory of their own
             self.assertLess(private_kib(agent.pid), PRIVATE_MIB_MAX * 1024)
 
     def test_a_search_costs_the_same_however_many_other_users_there_are(self):

@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from peer import add
-from process import BUILD, ROOT, ProcessCase, skip
+from process import FLAVOUR, IS_SANITIZED, ROOT, ProcessCase, skip
 
 PROGRAM = r"""
 #include <memsync.h>
@@ -50,17 +50,12 @@ EXPECTED = {
 }
 
 
-def flavour():
-    """The kind of build whose programs are there already."""
-    return os.path.basename(os.path.normpath(BUILD))
-
-
 def make(target, destination, *variables):
     return subprocess.run(
-        ["make", "--no-print-directory", "-C", ROOT, target, f"FLAVOUR={flavour()}",
+        ["make", "--no-print-directory", "-C", ROOT, target, f"FLAVOUR={FLAVOUR}",
          f"DESTDIR={destination}", "PREFIX=/usr", *variables],
-        env={**{name: value for name, value in os.environ.items()
-                if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}},
+        env={name: value for name, value in os.environ.items()
+             if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")},
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=300)
 
 
@@ -72,7 +67,7 @@ def files_below(top):
 class Installed(ProcessCase):
     def setUp(self):
         super().setUp()
-        if "san" in flavour():
+        if IS_SANITIZED:
             skip("a sanitizer's library does not load into a program built without it")
         self.root = os.path.join(self.directory, "root")
         done = make("install", self.root)

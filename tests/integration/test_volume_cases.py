@@ -186,16 +186,16 @@ def bomb():
     return front("f_bomb", *lines) + "Zinc that expands.\n"
 
 
+FENCES = "Sepia before.\n\n---\n\nuser_id: u2\nid: f_x\n\n---\n\nAnd after."
+
 # File name to bytes, and members that its document has; None: broken, with a word of the reason.
 FACTS = {
     "f_crlf": (front("f_crlf", end="\r\n") + "The ochre tram stops here.\r\nRing twice.\r\n",
                {"content": "The ochre tram stops here.\nRing twice."}),
     "f_cr": (front("f_cr", end="\r") + "Umber, with old line ends.\rAnd a second line.\r",
              {"content": "Umber, with old line ends.\nAnd a second line."}),
-    "f_fences": (front("f_fences", 'topics: ["a --- b"]') +
-                 "Sepia before.\n\n---\n\nuser_id: u2\nid: f_x\n\n---\n\nAnd after.\n",
-                 {"id": "f_fences", "topics": ["a --- b"],
-                  "content": "Sepia before.\n\n---\n\nuser_id: u2\nid: f_x\n\n---\n\nAnd after."}),
+    "f_fences": (front("f_fences", 'topics: ["a --- b"]') + FENCES + "\n",
+                 {"id": "f_fences", "topics": ["a --- b"], "content": FENCES}),
     "20260502": (front("20260502") + "Indigo meeting.\n", {"id": "20260502"}),
     "f_twice": (front("f_twice", "revision: 3", "revision: 4") + "Teal desk.\n", {"revision": 4}),
     "f_octal": (front("f_octal", "revision: 012") + "Mauve count.\n", {"revision": 10}),
@@ -262,6 +262,10 @@ class Facts(Served):
         self.assertEqual(self.search("zinc")[0], {})
         self.assertEqual(volumes.files_of(self.directory.volume), before)
         self.assertTrue(self.running.log_lines("event=fact.duplicate_key"))
+        told = len(self.running.log_lines("event=fact.broken"))
+        for _ in range(2):
+            self.running.rpc("refresh", user_id="u1", full=True)
+        self.assertEqual(len(self.running.log_lines("event=fact.broken")), told, "once per content")
 
     @unittest.skipUnless(volumes.shared_is_there(), "no shared cases")
     def test_the_shared_ones_too(self):

@@ -97,6 +97,29 @@ Test(refresh_table, idle_wanted_running_idle)
     cr_expect(run.slot == NULL);
     cr_expect_str_eq(counts(), "0 0 0 0 0");
     cr_expect(has_ended(&desk, number, &result));
+    cr_expect(result.status == STATUS_OK && result.generation == fine.generation,
+              "who waits late learns how it ended");
+}
+
+/* Runs of other scopes, until the table has forgotten how the first one ended. */
+Test(refresh_table, how_a_run_ended_is_forgotten_after_many_others)
+{
+    struct refresh_result result = {.generation = 99};
+    uint64_t number = request(&desk, REFRESH_BACKGROUND, REFRESH_WISH_NONE);
+    struct refresh_run run = claim(&desk);
+
+    done(&run, &fine);
+    for (unsigned i = 0; i < 1000; i++) {
+        char user[16];
+        struct scope other;
+        (void) snprintf(user, sizeof user, "u%u", i);
+        cr_assert(scope_create(user, NULL, &other, NULL) == STATUS_OK);
+        (void) request(&other, REFRESH_BACKGROUND, REFRESH_WISH_NONE);
+        run = claim(&other);
+        done(&run, &fine);
+    }
+    cr_expect_str_eq(counts(), "0 0 0 0 0");
+    cr_expect(has_ended(&desk, number, &result));
     cr_expect(result.status == STATUS_OK && result.generation == 0, "nothing is remembered");
 }
 

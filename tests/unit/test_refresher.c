@@ -320,11 +320,13 @@ Test(refresher, who_lost_twice_installs_under_the_users_lock)
     struct temp_refresh *running = temp_refresh_start(store, "u/a", REFRESH_WISH_NONE);
     for (unsigned i = 0; i < 2; i++) {
         cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
-        int fd = temp_volume_lock(store->volume, "u", true); /* free: nobody holds it yet */
-        (void) close(fd);
+        (void) close(temp_volume_lock(store->volume, "u", true)); /* nobody holds it yet */
         move_generation("u/a");
+        pause_arm(PAUSE_REFRESH_AFTER_PLAN);
         pause_release(PAUSE_REFRESH_BEFORE_INSTALL);
+        cr_assert(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, LONG_MS));
         pause_arm(PAUSE_REFRESH_BEFORE_INSTALL);
+        pause_release(PAUSE_REFRESH_AFTER_PLAN);
     }
     cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
     struct volume_lock *lock = NULL;
