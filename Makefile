@@ -189,11 +189,19 @@ check-includes: ## do includes point down only?
 	$(Q)$(PYTHON) tests/lint/check_includes.py
 	$(Q)$(PYTHON) tests/lint/check_hygiene.py
 
+# Again only where the file or what it includes has changed, as its object tells.
+$(BUILD)/%.tidy: $(BUILD)/%.o .clang-tidy
+	$(call say,TIDY,$*.c)
+	$(Q)clang-tidy --quiet $*.c -- -std=gnu17 $(CPPFLAGS) >$@.log 2>&1 || { cat $@.log >&2; exit 1; }
+	@mv $@.log $@
+
+.PHONY: tidy
+tidy: $(TIDY_FILES:%.c=$(BUILD)/%.tidy)
+
 .PHONY: lint
 lint: deps-lint check-format check-includes ## format, include direction, clang, clang-tidy, cppcheck, man pages
 	$(Q)$(SUBMAKE) FLAVOUR=clang CC=$(CLANG) all test-programs
-	$(Q)printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -I{} clang-tidy --quiet --warnings-as-errors='*' {} \
-		-- -std=gnu17 $(CPPFLAGS) 2>build/clang-tidy.log || { tail -n 40 build/clang-tidy.log >&2; exit 1; }
+	$(Q)$(SUBMAKE) FLAVOUR=clang CC=$(CLANG) tidy
 	$(Q)cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
 		--suppress=missingIncludeSystem --suppressions-list=tests/lint/cppcheck.txt --library=tests/lint/cppcheck.cfg \
 		--error-exitcode=1 -j $(JOBS) -I. \

@@ -43,8 +43,7 @@ MUST_CHECK enum status index_install_refresh(struct index *index, const struct i
 
 /* Own writes: applies a delta only where it provably fits. */
 struct index_own_write {
-    const struct scope
-        *scope; /* the mutated one; its agent may be one without rows (summaries only) */
+    const struct scope *scope; /* the mutated one; without rows when only summaries change */
     struct manifest_mark pre;  /* under the user's lock, before the commit */
     struct manifest_mark post; /* under the same lock, after it */
     const struct index_row *put;

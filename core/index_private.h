@@ -143,10 +143,13 @@ enum status index_reader_error(struct index_reader *reader, int result, const ch
 MUST_CHECK int index_reader_statement(struct index_reader *reader, enum index_sql sql,
                                       int64_t scope_id, sqlite3_stmt **ret);
 
+/* What FTS5 offers its extensions; NULL when the connection lacks it. */
 fts5_api *index_fts5_api(sqlite3 *db);
 
 /* ---- files (index_files.c) ---- */
 
+/* Makes the directory and takes its lock, which closing the descriptor gives back. STATUS_BUSY: the
+ * message names who has it. */
 MUST_CHECK enum status index_files_lock(struct index *index, struct error *error);
 
 /* The same again where the lock is not the one at its path any more, since somebody removed the

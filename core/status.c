@@ -7,6 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifdef __clang_analyzer__
+#undef error_set
+#undef error_set_errno
+#endif
+
 static const char *const status_names[STATUS_COUNT] = {
     [STATUS_OK] = "ok",
     [STATUS_INVALID] = "invalid",

@@ -46,9 +46,8 @@ const struct volume_calls *volume_real_calls(void);
 enum volume_kind {
     VOLUME_LOCAL,   /* ext4, xfs, btrfs, tmpfs, overlay, ...: the kernel sees every change */
     VOLUME_CLUSTER, /* NFS, CephFS and the like: cached, locks reach every node */
-    VOLUME_UNKNOWN, /* FUSE, SMB, anything not known, or one of the above mounted with locks that
-                       stay on the node (nolock, local_lock=...): cached, locks may not reach others
-                     */
+    VOLUME_UNKNOWN, /* FUSE, SMB, anything else, or one of the above mounted with locks that stay
+                       on the node (nolock, local_lock=...): cached, locks may not reach others */
 };
 
 struct volume_options {

@@ -65,6 +65,7 @@ int volume_open_by_component(int dir_fd, const char *path, int flags, mode_t mod
 /* True for one component that leads nowhere else. */
 bool volume_name_is_single(const char *name);
 
+/* The part of the attributes that a stamp keeps, in nanoseconds. */
 struct file_stamp volume_stamp_from_statx(const struct statx *status);
 
 /* Gives the error that an inner call filled the path that its caller knows; returns `status`. */

@@ -26,8 +26,7 @@ struct attempt {
     bool locked;         /* the user's lock is held: nobody commits meanwhile */
     uint64_t give_up_ns; /* for the walk */
     int bucket_fd;
-    int manifest_fd; /* open from the capture to the check, so that its inode cannot be used again
-                      */
+    int manifest_fd; /* open until the check: its inode cannot be used again before */
     struct facts_place place;
 };
 

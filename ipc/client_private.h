@@ -52,6 +52,7 @@ struct wake {
     int fd;         /* an eventfd */
 };
 
+/* MEMSYNC_OK, or MEMSYNC_NO_MEMORY with its words. */
 int wake_open(struct wake *wake);
 void wake_close(struct wake *wake);
 void wake_raise(struct wake *wake); /* async-signal-safe */
@@ -89,6 +90,8 @@ int connection_wait(struct connection *connection, struct wake *wake, uint64_t d
 /* Waits for the handshake, with the same results. */
 int connection_wait_up(struct connection *connection, struct wake *wake, uint64_t deadline_ns);
 
+/* Queues one request; never waits. When the queue is full of requests that nobody waits for any
+ * more it connects anew, once. */
 int connection_send(struct connection *connection, const char *bytes, size_t size);
 
 /* Reads one message without waiting: its first and its last frame, which the caller closes.
@@ -101,8 +104,11 @@ int connection_receive(struct connection *connection, zmq_msg_t *ret_first, zmq_
 void client_adopt(memsync_client *client);
 struct wake *client_wake(memsync_client *client);
 
+/* Monotonic nanoseconds, now and `timeout_ms` (not negative) from now. */
 uint64_t client_now_ns(void);
 uint64_t client_deadline_ns(int timeout_ms);
+
+/* Ends it with a NUL; NULL: no memory. The caller frees it. */
 char *client_copy(const char *bytes, size_t size);
 
 #pragma GCC visibility pop

@@ -271,6 +271,7 @@ enum status endpoint_claim(const char *endpoint, bool make_directory, struct end
 {
     const char *path = path_of(endpoint);
     struct endpoint *claim = calloc(1, sizeof *claim);
+    char *lock_path = NULL;
     enum status status = STATUS_OK;
 
     if (!claim)
@@ -278,13 +279,12 @@ enum status endpoint_claim(const char *endpoint, bool make_directory, struct end
     claim->lock_fd = -1;
     if (path) {
         claim->path = strdup(path);
-        if (!claim->path || asprintf(&claim->lock_path, "%s.lock", path) < 0) {
-            claim->lock_path = NULL;
+        if (!claim->path || asprintf(&lock_path, "%s.lock", path) < 0) {
             status = error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
-        } else if (strlen(path) > SOCKET_PATH_MAX) {
-            status = check_ipc(path, error);
         } else {
-            status = claim_path(claim, make_directory, error);
+            claim->lock_path = lock_path;
+            status = strlen(path) > SOCKET_PATH_MAX ? check_ipc(path, error)
+                                                    : claim_path(claim, make_directory, error);
         }
     }
     if (status != STATUS_OK) {

@@ -93,6 +93,7 @@ struct queue {
     _Atomic uint64_t outstanding; /* waiting, running, and done until queue_take_done() */
 };
 
+/* The limits are copied. Clearing frees the jobs in it too; no thread may use it any more. */
 enum status queue_init(struct queue *queue, const struct queue_limits *limits);
 void queue_clear(struct queue *queue);
 
@@ -116,8 +117,10 @@ struct job *queue_expire(struct queue *queue, uint64_t now_ns, bool all);
  * this client asked for through other connections. */
 void queue_abandon(struct queue *queue, int connection, zmq_msg_t *id);
 
+/* From now on queue_take() gives NULL; whoever waits in it wakes. */
 void queue_quit(struct queue *queue);
 
+/* With one reference; NULL: no memory. */
 struct job *job_create(void);
 /* Frees it when nobody else uses it. */
 void job_release(struct queue *queue, struct job *job);
@@ -193,13 +196,16 @@ void request_answer(struct server *server, struct job *job, enum status status,
 enum status request_call(struct server *server, const struct job *job, unsigned thread,
                          struct text *result, int *ret_code, struct error *error);
 
+/* Wakes the serving thread: there is something to send, or to end. Any thread. */
 void server_wake(const struct server *server);
 
+/* Starts the request threads. Not OK: some may run already; threads_stop() ends those. */
 MUST_CHECK enum status threads_start(struct server *server, struct error *error);
 /* Tells them to end and waits a moment; returns how many are stuck. */
 unsigned threads_stop(struct server *server);
 void server_free(struct server *server);
 
+/* Has libzmq report connections that come and go. */
 MUST_CHECK enum status monitor_open(struct server *server, struct error *error);
 /* Takes what happened to connections since the last call. */
 void monitor_read(struct server *server);

@@ -3,8 +3,8 @@
 
     tests/fuzz/smoke.py build/fuzz/tests/fuzz [--runs N] [--seed N]
 
-Deterministic and bounded: it shows that the fuzzers still work and that the known inputs are fine. To hunt, start one of the
-programs by hand: build/fuzz/tests/fuzz/fuzz_fact tests/fuzz/corpus/fact
+Deterministic and bounded: it shows that the fuzzers still work and that the known inputs are fine.
+To hunt, start one of the programs by hand: build/fuzz/tests/fuzz/fuzz_fact tests/fuzz/corpus/fact
 """
 
 import argparse
