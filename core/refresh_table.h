@@ -64,6 +64,9 @@ MUST_CHECK enum status refresh_request(struct refresh_table *table, const struct
 MUST_CHECK enum status refresh_join(struct refresh_table *table, const struct scope *scope,
                                     uint64_t *ret_run);
 
+/* Since how long the run under way of a scope goes on, in nanoseconds; 0: none does. */
+uint64_t refresh_running_age(struct refresh_table *table, const struct scope *scope);
+
 /* Asks for a background run not before `due_ns`; an earlier one that is wanted anyway takes the
  * wishes along. */
 MUST_CHECK enum status refresh_request_later(struct refresh_table *table, const struct scope *scope,
