@@ -5,7 +5,11 @@
 #include "core/pause_point.h"
 #include "core/refresher.h"
 
+#include <inttypes.h>
 #include <string.h>
+
+/* How long a refresh may be under way and still be joined by searches. */
+#define PATIENCE_NS (2 * NS_PER_SECOND)
 
 /* Where one scope stands while the reading settles it. */
 struct progress {
@@ -209,6 +213,14 @@ static bool refresh_one(struct settling *settling, size_t i, struct refresh_resu
     const struct scope *scope = &settling->request->scopes[i];
     struct refresh_run run;
     uint64_t number;
+
+    /* A run that hangs keeps one thread; it must not keep one a search. */
+    uint64_t age_ns = refresh_running_age(store->refreshes, scope);
+    if (age_ns > PATIENCE_NS) {
+        (void) error_set(error, STATUS_UNAVAILABLE, NULL,
+                         "the scope is being read since %" PRIu64 " s", age_ns / NS_PER_SECOND);
+        return false;
+    }
 
     /* Without a manifest nothing tells afterwards whether a run under way has seen everything. */
     const struct scope_report *report = &settling->reading->reports[i];

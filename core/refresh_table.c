@@ -389,6 +389,18 @@ enum status refresh_join(struct refresh_table *table, const struct scope *scope,
     return slot ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+uint64_t refresh_running_age(struct refresh_table *table, const struct scope *scope)
+{
+    uint64_t age_ns = 0;
+
+    pthread_mutex_lock(&table->lock);
+    const struct refresh_slot *slot = find_locked(table, scope);
+    if (slot && (slot->state == SLOT_RUNNING || slot->state == SLOT_AGAIN))
+        age_ns = clock_monotonic_ns() - slot->begun_ns;
+    pthread_mutex_unlock(&table->lock);
+    return age_ns;
+}
+
 enum status refresh_request_later(struct refresh_table *table, const struct scope *scope,
                                   unsigned wishes, uint64_t due_ns)
 {

@@ -62,7 +62,10 @@ MUST_CHECK enum status refresh_request(struct refresh_table *table, const struct
  * compare again afterwards, since a run under way may have looked before the change that the caller
  * wants to see. */
 MUST_CHECK enum status refresh_join(struct refresh_table *table, const struct scope *scope,
-                                    uint64_t *ret_run);
+                                    uint64_t *ret_run, uint64_t *ret_age_ns);
+
+/* Since how long the run under way of a scope goes on, in nanoseconds; 0: none does. */
+uint64_t refresh_running_age(struct refresh_table *table, const struct scope *scope);
 
 /* Asks for a background run not before `due_ns`; an earlier one that is wanted anyway takes the
  * wishes along. */

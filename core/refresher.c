@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define LOST_MAX 2 /* compare-and-sets that may be lost before the user's lock is taken */
+/* A lock that was waited for in vain once is only tried the next times. */
+#define WRITER_WAIT_AGAIN_MS 20
 #define RETRY_FIRST_MS 1000
 #define RETRY_LONGEST_MS 60000
 
@@ -228,6 +230,7 @@ static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
         .scope = &refresh->run->scope,
         .plan = plan,
         .deadline_ns = clock_deadline_ms(REFRESH_DEADLINE_MS),
+        .writer_wait_ms = refresh->run->failures > 0 ? WRITER_WAIT_AGAIN_MS : 0,
         .lock_is_held = lock_is_held,
         .files_read = &refresh->store->counters.files_read,
     };

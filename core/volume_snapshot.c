@@ -56,7 +56,8 @@ static void name_manifest(const struct snapshot_source *source, const struct sco
 
 static uint64_t writer_deadline(const struct snapshot_request *request)
 {
-    uint64_t patience_ns = clock_deadline_ms(WRITER_WAIT_MS);
+    uint64_t patience_ns =
+        clock_deadline_ms(request->writer_wait_ms ? request->writer_wait_ms : WRITER_WAIT_MS);
 
     return patience_ns < request->deadline_ns ? patience_ns : request->deadline_ns;
 }
