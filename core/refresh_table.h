@@ -62,7 +62,7 @@ MUST_CHECK enum status refresh_request(struct refresh_table *table, const struct
  * compare again afterwards, since a run under way may have looked before the change that the caller
  * wants to see. */
 MUST_CHECK enum status refresh_join(struct refresh_table *table, const struct scope *scope,
-                                    uint64_t *ret_run, uint64_t *ret_age_ns);
+                                    uint64_t *ret_run);
 
 /* Since how long the run under way of a scope goes on, in nanoseconds; 0: none does. */
 uint64_t refresh_running_age(struct refresh_table *table, const struct scope *scope);
