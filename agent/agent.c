@@ -219,15 +219,24 @@ static struct deermem_options deermem_options_of(struct agent *agent)
     return options;
 }
 
+static enum status refuse_backend(const char *name, struct error *error)
+{
+    AUTO_TEXT struct text known = {0};
+
+    for (size_t i = 0; backend_at(i); i++)
+        text_append_format(&known, "%s%s", i ? ", " : "", backend_at(i)->name);
+    return error_set(error, STATUS_INVALID, NULL,
+                     "backend.name: there is no backend \"%s\" (known: %s)", name,
+                     text_string(&known));
+}
+
 static enum status find_backend(const struct config *config, const struct backend_table **ret,
                                 struct error *error)
 {
     const struct backend_table *table = backend_find(config->backend_name);
 
     if (!table)
-        return error_set(error, STATUS_INVALID, NULL,
-                         "backend.name: there is no backend \"%s\" (known: deermem, noop)",
-                         config->backend_name);
+        return refuse_backend(config->backend_name, error);
     *ret = table;
     return backend_check(table, error);
 }

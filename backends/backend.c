@@ -7,6 +7,11 @@ static const struct backend_table *const tables[] = {
     &backend_noop,
 };
 
+const struct backend_table *backend_at(size_t i)
+{
+    return i < ARRAY_SIZE(tables) ? tables[i] : NULL;
+}
+
 const struct backend_table *backend_find(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {

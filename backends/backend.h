@@ -95,6 +95,9 @@ struct backend_table {
 extern const struct backend_table backend_deermem;
 extern const struct backend_table backend_noop;
 
+/* The table of index `i`, NULL past the last. */
+const struct backend_table *backend_at(size_t i);
+
 /* By name; NULL when there is none. */
 const struct backend_table *backend_find(const char *name);
 
