@@ -58,7 +58,7 @@ endif
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes \
 	-Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef \
-	-Wformat=2 -Wvla -Wno-format-nonliteral -Wno-gnu-statement-expression -Werror
+	-Wformat=2 -Wvla -Wno-format-nonliteral -Werror
 PACKAGE_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 CPPFLAGS += -I. -D_GNU_SOURCE -DMEMSYNC_VERSION='"$(VERSION)"' $(PACKAGE_CFLAGS)
 CFLAGS ?= -O2 -g

@@ -164,9 +164,9 @@ static bool classify(struct settling *settling, size_t i)
     }
     if (!in_step(settling, i))
         return false;
+    /* Not settled: it holds for this snapshot, and another attempt opens another. */
     scope_notes_in_step(settling->store->notes, &settling->request->scopes[i], progress->looked_ns);
     report->state = progress->refreshed ? SCOPE_REFRESHED : SCOPE_FRESH;
-    progress->settled = true;
     return true;
 }
 

@@ -325,6 +325,21 @@ Test(reading, under_a_steady_writer_a_search_ends_stale_after_a_bounded_number_o
     EXPECT_REFRESHED(store, "u/a", "f1=one f2=two j=start k0=more k1=more k2=more k3=more");
 }
 
+Test(reading, a_scope_found_fresh_is_looked_at_again_after_waiting_for_another)
+{
+    temp_store_usual(store, true);
+    (void) temp_volume_add(store->volume, "v", "a", "h2", "note new");
+    pause_arm(PAUSE_REFRESH_BEFORE_INSTALL);
+    struct temp_search *search =
+        temp_search_start(store, &(struct temp_question){.scopes = "u/a v/a", .thread = 1});
+    cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
+    (void) temp_volume_add(store->volume, "u", "a", "f3", "note three");
+    pause_release(PAUSE_REFRESH_BEFORE_INSTALL);
+    struct temp_answer answer = temp_search_join(&search);
+    check_answer(&answer, "f1=one f2=two f3=three h1=aitch h2=new", "refreshed refreshed", 2,
+                 __LINE__);
+}
+
 Test(reading, a_deadline_ends_the_waiting_for_a_refresh)
 {
     temp_store_usual(store, false);
