@@ -22,6 +22,8 @@ struct bucket_check {
                              touched under it */
     struct index_reader *reader;
     struct seen_slot *seen;
+    uint64_t
+        epoch; /* of the index when `seen` was begun: rows that are lost must be found missing */
 };
 
 enum status bucket_check_create(struct store *store, struct bucket_check **ret, struct error *error)
@@ -60,6 +62,7 @@ struct look {
     struct bucket_check *check;
     bool has_user;
     const char *bucket;
+    uint64_t epoch; /* of the index, before its rows were read */
     struct live_state live;
     char owner[SCOPE_USER_MAX + 1];
     bool owner_known;
@@ -156,6 +159,10 @@ static bool agents_were_listed(struct look *look)
     uint64_t hash = bucket_hash(look);
 
     pthread_mutex_lock(&look->check->lock);
+    if (look->epoch > look->check->epoch) {
+        memset(look->check->seen, 0, SEEN_SLOTS * sizeof *look->check->seen);
+        look->check->epoch = look->epoch;
+    }
     const struct seen_slot *slot = &look->check->seen[hash % SEEN_SLOTS];
     bool listed = slot->key == (uint32_t) (hash >> 32) &&
                   slot->digest == (uint32_t) look->live.mark.signature.digest;
@@ -168,10 +175,11 @@ static void note_agents_listed(struct look *look)
     uint64_t hash = bucket_hash(look);
 
     pthread_mutex_lock(&look->check->lock);
-    look->check->seen[hash % SEEN_SLOTS] = (struct seen_slot){
-        .key = (uint32_t) (hash >> 32),
-        .digest = (uint32_t) look->live.mark.signature.digest,
-    };
+    if (index_epoch(look->check->store->index) == look->epoch)
+        look->check->seen[hash % SEEN_SLOTS] = (struct seen_slot){
+            .key = (uint32_t) (hash >> 32),
+            .digest = (uint32_t) look->live.mark.signature.digest,
+        };
     pthread_mutex_unlock(&look->check->lock);
 }
 
@@ -245,7 +253,10 @@ static enum status list_agents(struct look *look, const struct scope *scope, str
 enum status bucket_check_run(struct bucket_check *check, bool has_user, const char *bucket,
                              bool quick, bool *ret_changed, struct error *error)
 {
-    AUTO_LOOK struct look look = {.check = check, .has_user = has_user, .bucket = bucket};
+    AUTO_LOOK struct look look = {.check = check,
+                                  .has_user = has_user,
+                                  .bucket = bucket,
+                                  .epoch = index_epoch(check->store->index)};
     struct scope scope;
 
     enum status status = scope_create(has_user ? bucket : NULL, NULL, &scope, error);

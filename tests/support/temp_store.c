@@ -59,7 +59,7 @@ void temp_store_open(struct temp_store *store)
         status = index_reader_create(store->store->index, &store->urgent_reader, &error);
     if (status != STATUS_OK)
         die_of("cannot open the store", status, &error);
-    if (pthread_create(&store->urgent, NULL, serve_urgent, store) != 0)
+    if (!store->without_refresher && pthread_create(&store->urgent, NULL, serve_urgent, store) != 0)
         test_die("no thread");
 }
 
@@ -68,7 +68,8 @@ void temp_store_close(struct temp_store *store)
     if (!store->store)
         return;
     refresh_table_stop(store->store->refreshes);
-    (void) pthread_join(store->urgent, NULL);
+    if (!store->without_refresher)
+        (void) pthread_join(store->urgent, NULL);
     index_reader_destroy(&store->urgent_reader);
     index_reader_destroy(&store->reader);
     store_close(&store->store);

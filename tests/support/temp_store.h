@@ -25,6 +25,7 @@ struct temp_store {
     struct temp_volume *volume;
     char index_directory[PATH_MAX]; /* beside the volume's root */
     struct store_options options;   /* of the next temp_store_open(); changed as a test likes */
+    bool without_refresher;         /* of the next open: a keeper's is to serve first builds */
     struct store *store;            /* NULL while closed */
     struct index_reader *reader;    /* for refreshes by the test itself */
     struct index_reader *urgent_reader;

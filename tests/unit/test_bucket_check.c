@@ -162,3 +162,17 @@ Test(bucket_check, nothing_is_concluded_from_a_failure)
     cr_expect(run("u", false), "the listing that failed is made again");
     cr_expect(strstr(asked(), "u/c ") != NULL);
 }
+
+Test(bucket_check, after_the_index_was_lost_everything_is_asked_for_again)
+{
+    char path[PATH_MAX];
+
+    temp_store_usual(store, false);
+    create();
+    cr_expect(!run("u", false)); /* its agents are listed now */
+    test_join(path, store->index_directory, INDEX_FILE_NAME);
+    test_remove_file(path);
+    cr_assert(store_heal_index(store->store, NULL) == STATUS_OK);
+    cr_expect(run("u", true));
+    cr_expect_str_eq(asked(), "u/a u/b ");
+}

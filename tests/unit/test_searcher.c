@@ -286,18 +286,21 @@ Test(searcher, hits_of_several_scopes_are_merged_by_score_and_cut)
     commit("u", "a", changes, 3);
     commit("v", "a", changes, 2);
     temp_store_open(store);
-    AUTO_SEARCH struct search_result result = run_query("kettle", scopes, 2, 10);
-    cr_assert_eq(result.count, 4);
-    for (size_t i = 1; i < result.count; i++)
-        cr_expect(result.hits[i - 1].hit.score >= result.hits[i].hit.score);
-    cr_expect_eq(result.report_count, 2);
-    cr_expect(!result.substring);
-    cr_expect_str_eq(result.strategy, "words");
-    AUTO_SEARCH struct search_result best = run_query("kettle", scopes, 2, 3);
-    cr_assert_eq(best.count, 3);
-    for (size_t i = 0; i < best.count; i++)
-        cr_expect(best.hits[i].hit.score == result.hits[i].hit.score &&
-                  best.hits[i].scope == result.hits[i].scope);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        const char *turned[] = {scopes[turn], scopes[1 - turn]};
+        AUTO_SEARCH struct search_result result = run_query("kettle", turned, 2, 10);
+        cr_assert_eq(result.count, 4);
+        for (size_t i = 1; i < result.count; i++)
+            cr_expect(result.hits[i - 1].hit.score >= result.hits[i].hit.score, "turn %u", turn);
+        cr_expect_eq(result.report_count, 2);
+        cr_expect(!result.substring);
+        cr_expect_str_eq(result.strategy, "words");
+        AUTO_SEARCH struct search_result best = run_query("kettle", turned, 2, 3);
+        cr_assert_eq(best.count, 3);
+        for (size_t i = 0; i < best.count; i++)
+            cr_expect(best.hits[i].hit.score == result.hits[i].hit.score &&
+                      best.hits[i].scope == result.hits[i].scope);
+    }
 }
 
 Test(searcher, without_a_hit_a_substring_is_tried)
