@@ -251,7 +251,7 @@ static enum status list_agents(struct look *look, const struct scope *scope, str
 }
 
 enum status bucket_check_run(struct bucket_check *check, bool has_user, const char *bucket,
-                             bool quick, bool *ret_changed, struct error *error)
+                             bool quick, struct bucket_verdict *ret, struct error *error)
 {
     AUTO_LOOK struct look look = {.check = check,
                                   .has_user = has_user,
@@ -267,6 +267,10 @@ enum status bucket_check_run(struct bucket_check *check, bool has_user, const ch
     bool warm = quick && look.agent_count > 0 && !look.out_of_step;
     if (status == STATUS_OK && !warm && !agents_were_listed(&look))
         status = list_agents(&look, &scope, error);
-    *ret_changed = look.out_of_step;
+    *ret = (struct bucket_verdict){
+        .changed = look.out_of_step,
+        .empty = status == STATUS_OK && look.live.mark.signature.absent && look.live.bare &&
+                 look.agent_count == 0 && !look.out_of_step,
+    };
     return status;
 }

@@ -132,10 +132,10 @@ static enum status start_refreshers(struct keeper *keeper, struct error *error)
 
 static void check_bucket(struct keeper *keeper, const struct bucket_name *bucket, bool quick)
 {
-    bool changed = false;
+    struct bucket_verdict verdict = {0};
     struct error error = {0};
     enum status status =
-        bucket_check_run(keeper->check, bucket->has_user, bucket->name, quick, &changed, &error);
+        bucket_check_run(keeper->check, bucket->has_user, bucket->name, quick, &verdict, &error);
 
     if (status == STATUS_CORRUPT && index_is_damaged(keeper->store->index))
         status = store_heal_index(keeper->store, &error);
@@ -143,8 +143,12 @@ static void check_bucket(struct keeper *keeper, const struct bucket_name *bucket
         log_debug("watch.check", "bucket=%s kind=%s reason=%s", LOG_VALUE(bucket->name),
                   status_name(status), LOG_VALUE(error.message));
     /* The poller is the watcher thread's own; quick looks come from the pool's. */
-    if (!quick)
-        watch_poll_done(keeper->poll, bucket->has_user, bucket->name, changed,
+    if (quick)
+        return;
+    if (verdict.empty)
+        watch_poll_remove(keeper->poll, bucket->has_user, bucket->name);
+    else
+        watch_poll_done(keeper->poll, bucket->has_user, bucket->name, verdict.changed,
                         clock_monotonic_ns());
 }
 

@@ -50,11 +50,12 @@ static const char *asked(void)
 
 static bool run(const char *user, bool quick)
 {
-    bool changed = false;
+    struct bucket_verdict verdict = {0};
 
-    cr_assert(bucket_check_run(check, user != NULL, user ? user : "", quick, &changed, NULL) ==
+    cr_assert(bucket_check_run(check, user != NULL, user ? user : "", quick, &verdict, NULL) ==
               STATUS_OK);
-    return changed;
+    cr_expect(!verdict.changed || !verdict.empty);
+    return verdict.changed;
 }
 
 Test(bucket_check, nothing_is_asked_for_while_all_is_in_step)
@@ -145,18 +146,18 @@ Test(bucket_check, a_directory_named_by_a_digest_is_asked_for_by_its_owners_id)
 
 Test(bucket_check, nothing_is_concluded_from_a_failure)
 {
-    bool changed = true;
+    struct bucket_verdict verdict = {.changed = true};
 
     temp_store_usual(store, false);
     create();
     temp_calls_fail(TEMP_CALL_READ, "/memory.json", EIO, 0, 0);
-    cr_expect_eq(bucket_check_run(check, true, "u", false, &changed, NULL), STATUS_IO);
-    cr_expect(!changed);
+    cr_expect_eq(bucket_check_run(check, true, "u", false, &verdict, NULL), STATUS_IO);
+    cr_expect(!verdict.changed && !verdict.empty);
     cr_expect_str_eq(asked(), "");
     temp_calls_reset();
     (void) temp_volume_add(store->volume, "u", "c", "c1", "note cat");
     temp_calls_fail(TEMP_CALL_LIST, "/agents", EIO, 0, 0);
-    cr_expect_eq(bucket_check_run(check, true, "u", false, &changed, NULL), STATUS_IO);
+    cr_expect_eq(bucket_check_run(check, true, "u", false, &verdict, NULL), STATUS_IO);
     temp_calls_reset();
     (void) asked();
     cr_expect(run("u", false), "the listing that failed is made again");
@@ -175,4 +176,19 @@ Test(bucket_check, after_the_index_was_lost_everything_is_asked_for_again)
     cr_assert(store_heal_index(store->store, NULL) == STATUS_OK);
     cr_expect(run("u", true));
     cr_expect_str_eq(asked(), "u/a u/b ");
+}
+
+Test(bucket_check, a_bucket_without_anything_need_not_be_watched)
+{
+    struct bucket_verdict verdict;
+
+    temp_store_usual(store, false);
+    create();
+    cr_assert(bucket_check_run(check, true, "nobody", false, &verdict, NULL) == STATUS_OK);
+    cr_expect(verdict.empty && !verdict.changed);
+    cr_assert(bucket_check_run(check, true, "u", false, &verdict, NULL) == STATUS_OK);
+    cr_expect(!verdict.empty, "it is there");
+    temp_volume_rename(store->volume, "users/u", "gone");
+    cr_assert(bucket_check_run(check, true, "u", false, &verdict, NULL) == STATUS_OK);
+    cr_expect(!verdict.empty && verdict.changed, "the index still has rows of it");
 }
