@@ -207,10 +207,13 @@ Test(keeper, an_unreadable_manifest_recovers_by_itself)
 /* A long background build must not keep a search waiting. */
 Test(keeper, one_refresher_is_kept_for_what_somebody_waits_for)
 {
+    struct index_scope row;
+
     options.refreshers = 1;
     options.inotify = false;
     options.poll_interval_min_ms = options.poll_interval_max_ms = 60000;
-    (void) temp_volume_add(store->volume, "slow", "a", "s1", "note slow");
+    (void) temp_volume_add(store->volume, "slow1", "a", "s1", "note slow");
+    (void) temp_volume_add(store->volume, "slow2", "a", "s2", "note slow");
     store->without_refresher = true;
     temp_store_open(store);
     pause_arm(PAUSE_SNAPSHOT_AFTER_READ);
@@ -218,8 +221,10 @@ Test(keeper, one_refresher_is_kept_for_what_somebody_waits_for)
     cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_READ, LONG_MS));
     (void) temp_volume_add(store->volume, "u", "a", "f1", "note one");
     EXPECT_ASK(store, "u/a", "f1=one", "refreshed", 1);
+    cr_expect(!temp_store_row(store, "slow1/a", &row) && !temp_store_row(store, "slow2/a", &row),
+              "the other one does not help in the background");
     pause_release(PAUSE_SNAPSHOT_AFTER_READ);
-    cr_expect(shows("slow/a", "s1=slow"));
+    cr_expect(shows("slow1/a", "s1=slow") && shows("slow2/a", "s2=slow"));
 }
 
 /* ---- the index and the volume under it ---- */
