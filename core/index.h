@@ -26,7 +26,7 @@ struct index_reader; /* opaque; one thread at a time */
 
 struct index_options {
     const char *directory;  /* made (0700) when missing; its parent must exist */
-    uint64_t mmap_bytes;    /* 0: default (256 MiB) */
+    uint64_t mmap_bytes;    /* 0: default (32 MiB) */
     uint64_t wal_bytes_max; /* a larger log is checkpointed and reported; 0: default (64 MiB) */
 };
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #define BUSY_TIMEOUT_MS 5000
-#define MMAP_BYTES_DEFAULT (256u << 20)
+#define MMAP_BYTES_DEFAULT (32u << 20) /* more made no search faster with a million facts */
 #define WAL_BYTES_DEFAULT (64u << 20)
 #define CHECKPOINT_PAGES 4000            /* within a commit: a write waits for it, so seldom */
 #define CHECKPOINT_IDLE_BYTES (4u << 20) /* in idle slices: nobody waits, so early */
