@@ -28,6 +28,7 @@ struct agent {
     struct endpoint *events_endpoint;
     char *events_address; /* NULL: none */
     char *index_directory;
+    bool index_is_misplaced; /* inside the volume, though several instances share it */
     struct events *events;
     struct server *server;
     struct dispatch dispatch;
@@ -114,7 +115,7 @@ static bool is_inside(const char *path, const char *directory)
 
 /* WAL does not work across machines, and a network file system corrupts an index. */
 static enum status check_index_place(const struct config *config, const char *directory,
-                                     struct error *error)
+                                     bool *ret_misplaced, struct error *error)
 {
     struct volume_options options = {.path = directory, .read_only = true};
     struct volume *place = NULL;
@@ -133,7 +134,8 @@ static enum status check_index_place(const struct config *config, const char *di
             "which corrupts indexes: set index.path to a local directory, or "
             "index.allow_network: true if you must",
             directory, config->volume_path, fs);
-    if (config->volume_multi_instance && is_inside(directory, config->volume_path))
+    *ret_misplaced = config->volume_multi_instance && is_inside(directory, config->volume_path);
+    if (*ret_misplaced)
         log_warning(
             "index.placement",
             "index=%s volume=%s what=\"the index lies inside the volume while several instances "
@@ -150,7 +152,8 @@ static enum status prepare_index_directory(struct agent *agent, struct error *er
                    ? error->status
                    : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     enum status status = make_directories(agent->index_directory, error);
-    return status == STATUS_OK ? check_index_place(agent->config, agent->index_directory, error)
+    return status == STATUS_OK ? check_index_place(agent->config, agent->index_directory,
+                                                   &agent->index_is_misplaced, error)
                                : status;
 }
 
@@ -212,6 +215,7 @@ static struct deermem_options deermem_options_of(struct agent *agent)
                 .operations_per_second = (unsigned) config->sync_operations_per_second,
             },
         .max_staleness_ms = config->sync_max_staleness_ms,
+        .index_is_misplaced = agent->index_is_misplaced,
     };
 
     (void) freshness_mode_from_name(config->sync_freshness, &options.freshness);

@@ -28,6 +28,7 @@ static enum status create(const struct backend_setup *setup, struct backend **re
         return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     pthread_mutex_init(&backend->status_lock, NULL);
     backend->freshness = options->freshness;
+    backend->index_is_misplaced = options->index_is_misplaced;
     backend->max_staleness_ms = options->max_staleness_ms;
     store_options.request_threads = setup->thread_count;
     store_options.event_sink = setup->event_sink;

@@ -16,6 +16,8 @@ struct deermem_options {
     struct keeper_options keeper;
     enum freshness_mode freshness; /* of requests that name none */
     uint64_t max_staleness_ms;
+    bool
+        index_is_misplaced; /* inside the volume, though several instances share it; for `status` */
 };
 
 /* ---- shared by the backend's own files ---- */
@@ -28,6 +30,7 @@ struct backend {
     struct keeper *keeper;
     enum freshness_mode freshness;
     uint64_t max_staleness_ms;
+    bool index_is_misplaced;
 };
 
 /* Fills the reading part of a request from a call: freshness, max_staleness_ms, deadline. `scopes`

@@ -429,6 +429,8 @@ static void describe_problems(struct backend *backend, const struct index_summar
 {
     struct keeper_state state;
     uint64_t unreadable = scope_notes_failing(backend->store->notes);
+    uint64_t oldest_ns;
+    unsigned hanging = look_guard_hanging(backend->store->looks, &oldest_ns);
     size_t count = 0;
     char line[160];
 
@@ -438,6 +440,16 @@ static void describe_problems(struct backend *backend, const struct index_summar
         add_problem(text, &count, STORE_SUSPENDED_TEXT);
     if (index_is_damaged(backend->store->index))
         add_problem(text, &count, "the index is damaged and is being rebuilt");
+    if (backend->index_is_misplaced)
+        add_problem(text, &count,
+                    "the index lies inside the volume while several instances are declared: set "
+                    "index.path to a local directory");
+    if (hanging > 0) {
+        (void) snprintf(line, sizeof line,
+                        "%u looks at the volume do not return, the oldest since %" PRIu64 " ms",
+                        hanging, oldest_ns / NS_PER_MS);
+        add_problem(text, &count, line);
+    }
     if (unreadable > 0) {
         (void) snprintf(line, sizeof line, "%" PRIu64 " scopes cannot be read; the log names them",
                         unreadable);

@@ -151,6 +151,8 @@ enum status store_open(const struct store_options *options, struct store **ret, 
         status = refresh_table_create(&store->refreshes);
     if (status == STATUS_OK)
         status = scope_notes_create(&store->notes);
+    if (status == STATUS_OK)
+        status = look_guard_create(&store->looks);
     if (status != STATUS_OK) {
         store_close(&store);
         return status;
@@ -179,6 +181,7 @@ void store_close(struct store **store_address)
     for (unsigned i = 0; i < store->reader_count; i++)
         index_reader_destroy(&store->readers[i]);
     free(store->readers);
+    look_guard_destroy(&store->looks);
     scope_notes_destroy(&store->notes);
     refresh_table_destroy(&store->refreshes);
     install_queue_destroy(&store->installs);
@@ -191,6 +194,22 @@ void store_close(struct store **store_address)
     free(store);
 }
 
+/* A local volume answers; the guard would only cost. */
+static enum status look_guarded(struct store *store, const struct scope *scope,
+                                struct live_state *ret, struct error *error)
+{
+    unsigned seat;
+
+    if (volume_lookups_are_safe(store->volume))
+        return snapshot_compare(&store->source, scope, ret, error);
+    enum status status = look_guard_enter(store->looks, scope, &seat, error);
+    if (status != STATUS_OK)
+        return status;
+    status = snapshot_compare(&store->source, scope, ret, error);
+    look_guard_leave(store->looks, seat);
+    return status;
+}
+
 enum status store_compare(struct store *store, const struct scope *scope, struct live_state *ret,
                           struct error *error)
 {
@@ -198,7 +217,7 @@ enum status store_compare(struct store *store, const struct scope *scope, struct
         return error_set(error, STATUS_UNAVAILABLE, NULL, STORE_SUSPENDED_TEXT);
 
     atomic_fetch_add_explicit(&store->counters.compares, 1, memory_order_relaxed);
-    enum status status = snapshot_compare(&store->source, scope, ret, error);
+    enum status status = look_guarded(store, scope, ret, error);
     if (status != STATUS_OK)
         atomic_fetch_add(&store->counters.compare_errors, 1);
     return status;

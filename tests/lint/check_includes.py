@@ -19,7 +19,7 @@ CORE_FLOORS = {
     FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml",
     # What to do next: a mutex at the most, no I/O.
     DECISIONS: "freshness racy refresh_plan refresh_table refresh_report install_queue "
-               "scope_notes watch_poll watch_table watch_hash",
+               "scope_notes look_guard watch_poll watch_table watch_hash",
     # The volume, the index, the kernel's events. These families do not know each other.
     OUTSIDE: "volume legacy index watch",
     # A bucket and a scope as they are on the volume now, read whole or not at all.
