@@ -103,7 +103,7 @@ def main():
     for name in list(env):
         if name.startswith("MEMSYNC_") and name not in ("MEMSYNC_BUILD", "MEMSYNC_SHARED"):
             del env[name]
-    env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1")
+    env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1:allocator_may_return_null=1")
     env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     suppressions = ROOT / "tests" / "race" / "tsan.supp"
     env.setdefault("TSAN_OPTIONS",
