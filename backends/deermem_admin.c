@@ -226,9 +226,18 @@ enum status deermem_verify(struct backend *backend, const struct backend_call *c
 
 struct scope_list {
     struct text *text;
+    struct scope_notes *notes;
     const struct scope *only; /* NULL, or the user whose scopes are wanted */
     uint64_t offset, limit, count;
 };
+
+static const char *scope_list_state(const struct scope_list *list, const struct scope *scope,
+                                    const struct index_scope *state)
+{
+    if (scope_notes_last_outcome(list->notes, scope) != STATUS_OK)
+        return "unreadable";
+    return state->synced.known ? "synced" : "unbuilt";
+}
 
 static enum status append_scope(void *context, const struct scope *scope,
                                 const struct index_scope *state)
@@ -253,7 +262,7 @@ static enum status append_scope(void *context, const struct scope *scope,
                        ",\"state\":\"%s\",\"facts\":%" PRIu64 ",\"broken\":%" PRIu64
                        ",\"unmigrated\":%s}",
                        scope->agent, state->synced.mark.signature.revision,
-                       state->synced.known ? "synced" : "unbuilt", state->facts, state->broken,
+                       scope_list_state(list, scope, state), state->facts, state->broken,
                        state->unmigrated ? "true" : "false");
     return STATUS_OK;
 }
@@ -276,6 +285,7 @@ enum status deermem_scopes(struct backend *backend, const struct backend_call *c
         return status;
     struct scope_list list = {
         .text = result,
+        .notes = backend->store->notes,
         .only = call->scope,
         .offset = (uint64_t) offset,
         .limit = (uint64_t) limit,
@@ -451,7 +461,8 @@ static void describe_problems(struct backend *backend, const struct index_summar
         add_problem(text, &count, line);
     }
     if (unreadable > 0) {
-        (void) snprintf(line, sizeof line, "%" PRIu64 " scopes cannot be read; the log names them",
+        (void) snprintf(line, sizeof line,
+                        "%" PRIu64 " scope(s) cannot be read; `scopes` and the log name them",
                         unreadable);
         add_problem(text, &count, line);
     }

@@ -248,7 +248,9 @@ static void list_buckets(struct keeper *keeper)
 
 struct pass {
     struct keeper *keeper;
-    struct bucket_names buckets;
+    struct bucket_names
+        buckets; /* listed on the volume, sorted; then those that only the index has */
+    size_t listed;
 };
 
 static enum status collect_bucket(void *context, bool has_user, const char *bucket)
@@ -258,6 +260,28 @@ static enum status collect_bucket(void *context, bool has_user, const char *buck
     return names_add(&pass->buckets, has_user, bucket) ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+static int by_name(const void *a_address, const void *b_address)
+{
+    const struct bucket_name *a = a_address;
+    const struct bucket_name *b = b_address;
+
+    return a->has_user != b->has_user ? (int) a->has_user - (int) b->has_user
+                                      : strcmp(a->name, b->name);
+}
+
+/* Scopes of one bucket come one after the other, so the last name is the only one to repeat. */
+static bool is_in_pass(const struct pass *pass, const struct scope *scope)
+{
+    struct bucket_name wanted = {.has_user = scope->has_user};
+    const struct bucket_names *buckets = &pass->buckets;
+
+    memcpy(wanted.name, scope->bucket, sizeof wanted.name);
+    return (buckets->count > pass->listed &&
+            by_name(&wanted, &buckets->items[buckets->count - 1]) == 0) ||
+           (pass->listed > 0 &&
+            bsearch(&wanted, buckets->items, pass->listed, sizeof wanted, by_name) != NULL);
+}
+
 /* A scope of a user whose directory is gone has to be looked at as well. */
 static enum status collect_scope(void *context, const struct scope *scope,
                                  const struct index_scope *state)
@@ -265,7 +289,9 @@ static enum status collect_scope(void *context, const struct scope *scope,
     struct pass *pass = context;
 
     (void) state;
-    return watch_poll_add(pass->keeper->poll, scope->has_user, scope->bucket, clock_monotonic_ns());
+    if (is_in_pass(pass, scope))
+        return STATUS_OK;
+    return names_add(&pass->buckets, scope->has_user, scope->bucket) ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 static enum status pass_check(void *context, size_t index)
@@ -312,9 +338,10 @@ static void look_at_everything(struct keeper *keeper)
         names_destroy(&pass.buckets);
         return;
     }
+    pass.listed = pass.buckets.count;
+    add_indexed_buckets(&pass);
     atomic_store(&store->build_done, 0);
     atomic_store(&store->build_total, pass.buckets.count);
-    add_indexed_buckets(&pass);
     if (reader_pool_run(store->pool, pass.buckets.count, pass_check, &pass) != STATUS_OK)
         log_debug("watch.pass", "what=\"ended early\"");
     for (size_t i = 0; i < pass.buckets.count; i++) {

@@ -131,7 +131,7 @@ static bool in_step(const struct settling *settling, size_t i)
     const struct progress *progress = &settling->progress[i];
 
     if (!report->in_index)
-        return report->live.mark.signature.absent && report->live.bare;
+        return store_knows_empty(settling->store, &settling->request->scopes[i], &report->live);
     if (freshness_in_step(&report->row.synced, report->row.facts, &report->live, true))
         return true;
     /* Facts without a manifest: a refresh that began after this reading took them under the user's

@@ -70,7 +70,7 @@ static enum status is_in_step(struct refresh *refresh, const struct base *base, 
     if (status != STATUS_OK)
         return status;
     *ret = base->in_index ? freshness_in_step(&base->row.synced, base->row.facts, &live, true)
-                          : live.mark.signature.absent && live.bare;
+                          : store_knows_empty(refresh->store, &refresh->run->scope, &live);
     if (*ret)
         scope_notes_in_step(refresh->store->notes, &refresh->run->scope, looked_ns);
     return STATUS_OK;
@@ -168,6 +168,15 @@ static bool is_empty(const struct refresh *refresh, const struct plan_result *re
            result->files == 0;
 }
 
+/* Nothing of the scope is there, though its user has a manifest: remembered, but not in the index.
+ */
+static bool needs_no_row(const struct refresh *refresh, const struct base *base,
+                         const struct plan_result *result)
+{
+    return !base->in_index && result->files == 0 && !refresh->snapshot.unmigrated &&
+           !refresh->snapshot.live.mark.signature.absent;
+}
+
 static enum status publish(struct refresh *refresh, const struct base *base,
                            struct refresh_plan *plan, enum install_outcome *ret,
                            struct error *error)
@@ -191,6 +200,9 @@ static enum status publish(struct refresh *refresh, const struct base *base,
     *ret = INSTALL_DONE;
     if (gone)
         status = remove_scope(refresh, base, ret, error);
+    else if (needs_no_row(refresh, base, &result))
+        scope_notes_empty(refresh->store->notes, &refresh->run->scope,
+                          &refresh->snapshot.live.mark);
     else if (!is_empty(refresh, &result))
         status = install(refresh, base, &result, ret, error);
     if (status == STATUS_OK && *ret == INSTALL_DONE) {

@@ -8,6 +8,7 @@
 struct note {
     uint64_t key[2];
     uint64_t in_step_ns;
+    uint64_t empty_at; /* digest of the manifest's mark; 0: not known to be empty */
     enum status status;
     bool used;
 };
@@ -138,6 +139,50 @@ bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, e
     }
     pthread_mutex_unlock(&notes->lock);
     return changed;
+}
+
+enum status scope_notes_last_outcome(struct scope_notes *notes, const struct scope *scope)
+{
+    uint64_t key[2];
+
+    scope_hash_wide(scope, key);
+    pthread_mutex_lock(&notes->lock);
+    enum status status = find(notes->notes, notes->capacity, key)->status;
+    pthread_mutex_unlock(&notes->lock);
+    return status;
+}
+
+/* All of a mark in one number that is not 0. */
+static uint64_t digest_of(const struct manifest_mark *mark)
+{
+    const uint64_t parts[] = {
+        mark->signature.absent, mark->signature.mtime_ns,
+        mark->signature.size,   (uint64_t) mark->signature.revision,
+        mark->signature.digest, mark->inode,
+        mark->ctime_ns,
+    };
+
+    return signature_digest(parts, sizeof parts) | 1;
+}
+
+void scope_notes_empty(struct scope_notes *notes, const struct scope *scope,
+                       const struct manifest_mark *mark)
+{
+    pthread_mutex_lock(&notes->lock);
+    obtain_locked(notes, scope)->empty_at = digest_of(mark);
+    pthread_mutex_unlock(&notes->lock);
+}
+
+bool scope_notes_is_empty(struct scope_notes *notes, const struct scope *scope,
+                          const struct manifest_mark *mark)
+{
+    uint64_t key[2];
+
+    scope_hash_wide(scope, key);
+    pthread_mutex_lock(&notes->lock);
+    bool empty = find(notes->notes, notes->capacity, key)->empty_at == digest_of(mark);
+    pthread_mutex_unlock(&notes->lock);
+    return empty;
 }
 
 uint64_t scope_notes_failing(struct scope_notes *notes)

@@ -8,6 +8,7 @@
 #define MEMSYNC_CORE_SCOPE_NOTES_H
 
 #include "core/scope.h"
+#include "core/signature.h"
 
 #define SCOPE_NOTES_MAX 1000000
 
@@ -26,6 +27,18 @@ uint64_t scope_notes_last_in_step(struct scope_notes *notes, const struct scope 
 /* How looking at the scope went. True when that is another status than the last time, i.e. when it
  * should be logged. A scope that nobody has noted is STATUS_OK. */
 bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, enum status status);
+
+/* How looking at it went the last time; STATUS_OK when nobody has noted it. */
+enum status scope_notes_last_outcome(struct scope_notes *notes, const struct scope *scope);
+
+/* A validated snapshot found no facts of the scope while the user's manifest was this one. Such a
+ * scope gets no row in the index: anybody may ask for agents that never were. */
+void scope_notes_empty(struct scope_notes *notes, const struct scope *scope,
+                       const struct manifest_mark *mark);
+
+/* True when that was the last thing noted, and the manifest is the same still. */
+bool scope_notes_is_empty(struct scope_notes *notes, const struct scope *scope,
+                          const struct manifest_mark *mark);
 
 /* How many scopes cannot be looked at now. */
 uint64_t scope_notes_failing(struct scope_notes *notes);

@@ -223,6 +223,14 @@ enum status store_compare(struct store *store, const struct scope *scope, struct
     return status;
 }
 
+bool store_knows_empty(struct store *store, const struct scope *scope,
+                       const struct live_state *live)
+{
+    if (live->mark.signature.absent)
+        return live->bare;
+    return scope_notes_is_empty(store->notes, scope, &live->mark);
+}
+
 /* True when the volume at the path, opened anew, is the one that the index was built from; then it
  * takes the place of the one that is held. */
 static bool adopt_returned_volume(struct store *store, const char *index_id)

@@ -76,7 +76,7 @@ struct store {
     struct install_queue *installs;
     struct refresh_table *refreshes;
     struct scope_notes *notes;
-    struct look_guard *looks; /* used where a look may hang */
+    struct look_guard *looks;      /* used where a look may hang */
     struct index_reader **readers; /* one a request thread */
     unsigned reader_count;
     bool read_only;
@@ -104,6 +104,10 @@ void store_close(struct store **store);
  * Failures are counted and logged once per scope and change. */
 MUST_CHECK enum status store_compare(struct store *store, const struct scope *scope,
                                      struct live_state *ret, struct error *error);
+
+/* True when a scope without a row in the index is known to have no facts in the state `live`. */
+bool store_knows_empty(struct store *store, const struct scope *scope,
+                       const struct live_state *live);
 
 /* Opens the volume's path anew and compares identities; suspends (then STATUS_UNAVAILABLE) or
  * resumes. Removals are believed only right after this said yes. */

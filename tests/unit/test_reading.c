@@ -359,6 +359,24 @@ Test(reading, a_look_that_hangs_keeps_no_other_search_of_the_user_waiting)
     EXPECT_ASK(store, "u/a", "f1=one f2=two", "fresh", 0);
 }
 
+Test(reading, agents_that_never_were_leave_nothing_in_the_index)
+{
+    struct index_scope row;
+
+    temp_store_usual(store, false);
+    EXPECT_ASK(store, "u/ghost", "", "refreshed", 1);
+    EXPECT_ASK(store, "u/ghost", "", "fresh", 0);
+    cr_expect(!temp_store_row(store, "u/ghost", &row));
+    (void) temp_volume_add(store->volume, "u", "a", "f3", "note three");
+    EXPECT_ASK(store, "u/ghost", "", "refreshed", 1);
+    (void) temp_volume_add(store->volume, "u", "ghost", "f9", "note boo");
+    EXPECT_REFRESHED(store, "u/ghost", "f9=boo");
+    cr_expect(temp_store_row(store, "u/ghost", &row));
+    temp_store_close(store);
+    temp_store_open(store);
+    EXPECT_ASK(store, "u/ghost", "f9=boo", "fresh", 0);
+}
+
 Test(reading, a_deadline_ends_the_waiting_for_a_refresh)
 {
     temp_store_usual(store, false);
