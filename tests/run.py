@@ -10,6 +10,7 @@ import argparse
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -108,6 +109,8 @@ def main():
     suppressions = ROOT / "tests" / "race" / "tsan.supp"
     env.setdefault("TSAN_OPTIONS",
                    f"halt_on_error=1:second_deadlock_stack=1:suppressions={suppressions}")
+    # Whoever started us in the background may have had SIGINT ignored; tests of Ctrl-C need it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     totals = Totals()
 
     if not arguments.tsan:
