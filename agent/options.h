@@ -37,7 +37,7 @@ struct options {
     const char *log_level;
 };
 
-/* Understands argv, which getopt may reorder. STATUS_INVALID with a message for the user; the exit
+/* Understands argv, which getopt may reorder, and checks each value by itself. STATUS_INVALID with a message for the user; the exit
  * code is OPTIONS_EXIT_USAGE then. Not thread-safe: getopt has state of its own. */
 MUST_CHECK enum status options_parse(int argc, char **argv, struct options *ret,
                                      struct error *error);
