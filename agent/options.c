@@ -83,10 +83,10 @@ static enum status refuse(int option, char **argv, struct error *error)
 }
 
 static enum status read_file(const struct options *options, struct config *config,
-                             struct text *warnings, struct error *error)
+                             struct text *warnings, struct text *errors, struct error *error)
 {
     const char *path = options->config_path ? options->config_path : OPTIONS_CONFIG_PATH;
-    enum status status = config_read_file(config, path, warnings, error);
+    enum status status = config_read_file(config, path, warnings, errors, error);
 
     if (status == STATUS_NOT_FOUND && !options->config_path) {
         error_clear(error);
@@ -178,9 +178,10 @@ enum status options_parse(int argc, char **argv, struct options *ret, struct err
 }
 
 static enum status load_into(const struct options *options, char *const *environment,
-                             struct config *config, struct text *warnings, struct error *error)
+                             struct config *config, struct text *warnings, struct text *errors,
+                             struct error *error)
 {
-    enum status status = read_file(options, config, warnings, error);
+    enum status status = read_file(options, config, warnings, errors, error);
 
     if (!status)
         status = config_read_environment(config, environment, warnings, error);
@@ -192,15 +193,18 @@ static enum status load_into(const struct options *options, char *const *environ
 }
 
 enum status options_load_config(const struct options *options, char *const *environment,
-                                struct config **ret, struct text *warnings, struct error *error)
+                                struct config **ret, struct text *warnings, struct text *errors,
+                                struct error *error)
 {
     struct config *config = NULL;
     enum status status = config_create(&config);
 
     if (status)
         return error_set(error, status, NULL, "not enough memory for the configuration");
-    status = load_into(options, environment, config, warnings, error);
+    status = load_into(options, environment, config, warnings, errors, error);
     if (status) {
+        if (errors->size == 0)
+            text_append_format(errors, "%s\n", error->message);
         config_destroy(&config);
         return status;
     }

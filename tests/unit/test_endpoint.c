@@ -169,7 +169,7 @@ Test(endpoint, a_second_claim_is_told_who_runs)
     struct endpoint *first = NULL;
     struct endpoint *second = NULL;
     struct error error = {0};
-    char expected[256];
+    char expected[320];
 
     cr_assert(eq(int, endpoint_claim(endpoint_named("s"), false, &first, &error), STATUS_OK));
     cr_expect(eq(int, endpoint_claim(endpoint_named("s"), false, &second, &error), STATUS_BUSY));
@@ -219,7 +219,7 @@ Test(endpoint, a_live_socket_of_a_program_without_our_lock_is_left_alone)
     struct endpoint *claim = NULL;
     struct error error = {0};
     int fd = listen_at(path_named("s"));
-    char expected[256];
+    char expected[320];
 
     cr_expect(eq(int, endpoint_claim(endpoint_named("s"), false, &claim, &error), STATUS_BUSY));
     (void) snprintf(expected, sizeof expected, "already running, pid %ld, serves %s",

@@ -129,6 +129,7 @@ Test(options, the_command_line_beats_the_environment_beats_the_file)
     char *environment[] = {strdup("MEMSYNC_ENDPOINT=ipc:///tmp/env"),
                            strdup("MEMSYNC_LOG_LEVEL=warning"), NULL};
     AUTO_TEXT struct text warnings = {0};
+    AUTO_TEXT struct text errors = {0};
     struct config *config = NULL;
 
     cr_assert_not_null(mkdtemp(directory));
@@ -139,7 +140,7 @@ Test(options, the_command_line_beats_the_environment_beats_the_file)
                      "log: {level: error}\n"
                      "sync: {readers: 5}\n");
     cr_assert_eq(PARSE("--config", path, "--log-level", "debug", "--index", "idx"), STATUS_OK);
-    cr_assert_eq(options_load_config(&options, environment, &config, &warnings, &problem),
+    cr_assert_eq(options_load_config(&options, environment, &config, &warnings, &errors, &problem),
                  STATUS_OK, "%s", problem.message);
     cr_expect_str_eq(text_string(&warnings), "");
     cr_expect_str_eq(config->volume_path, "/file");
@@ -158,12 +159,13 @@ Test(options, a_relative_volume_lies_below_the_working_directory)
 {
     char *none[] = {NULL};
     AUTO_TEXT struct text warnings = {0};
+    AUTO_TEXT struct text errors = {0};
     struct config *config = NULL;
 
     cr_assert_eq(chdir("/tmp"), 0);
     cr_assert_eq(PARSE("--config", "/dev/null", "--volume", "./v"), STATUS_OK);
-    cr_assert_eq(options_load_config(&options, none, &config, &warnings, &problem), STATUS_OK, "%s",
-                 problem.message);
+    cr_assert_eq(options_load_config(&options, none, &config, &warnings, &errors, &problem),
+                 STATUS_OK, "%s", problem.message);
     cr_expect_str_eq(config->volume_path, "/tmp/./v");
     config_destroy(&config);
 }
@@ -179,6 +181,7 @@ Test(options, a_configuration_that_fails_names_the_culprit_and_gives_nothing)
     };
     char *none[] = {NULL};
     AUTO_TEXT struct text warnings = {0};
+    AUTO_TEXT struct text errors = {0};
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct config *config = NULL;
@@ -189,8 +192,8 @@ Test(options, a_configuration_that_fails_names_the_culprit_and_gives_nothing)
                               cases[i].arguments[3],
                               NULL};
         cr_assert_eq(parse(list), STATUS_OK, "row %zu", i);
-        cr_expect_neq(options_load_config(&options, none, &config, &warnings, &problem), STATUS_OK,
-                      "row %zu", i);
+        cr_expect_neq(options_load_config(&options, none, &config, &warnings, &errors, &problem),
+                      STATUS_OK, "row %zu", i);
         cr_expect_null(config, "row %zu", i);
         cr_expect_eq(strncmp(problem.message, cases[i].message, strlen(cases[i].message)), 0,
                      "row %zu: %s", i, problem.message);

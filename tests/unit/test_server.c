@@ -483,8 +483,8 @@ Test(server, error_data_never_names_another_scope_than_the_request)
     send_call(client, 1, "missing", "{\"user_id\":\"u1\\u0000b\",\"agent_name\":\"c\\u0000\"}");
     AUTO_JSON json_t *reply = receive_reply(client);
     const json_t *data = json_object_get(json_object_get(reply, "error"), "data");
-    cr_expect(json_is_null(json_object_get(data, "user_id")));
-    cr_expect(json_is_null(json_object_get(data, "agent_name")));
+    cr_expect(eq(int, json_is_null(json_object_get(data, "user_id")), true));
+    cr_expect(eq(int, json_is_null(json_object_get(data, "agent_name")), true));
     (void) zmq_close(client);
 }
 
