@@ -101,16 +101,55 @@ static enum status make_directories(const char *path, struct error *error)
     }
 }
 
+/* The real path, also of what is not there yet: that of the deepest directory above it that is
+ * there, with the rest appended. NULL: no memory. */
+static char *resolve(const char *path)
+{
+    AUTO_FREE char *above = strdup(path);
+
+    for (size_t end = above ? strlen(above) : 0; end > 0; end--) {
+        if (path[end] != '/' && path[end] != '\0')
+            continue;
+        above[end] = '\0';
+        AUTO_FREE char *real = realpath(above, NULL);
+        if (real)
+            return path[end] ? join(real[1] ? real : "", path + end + 1) : TAKE_PTR(real);
+    }
+    return strdup(path);
+}
+
 static bool is_inside(const char *path, const char *directory)
 {
-    AUTO_FREE char *real_path = realpath(path, NULL);
-    AUTO_FREE char *real_directory = realpath(directory, NULL);
+    AUTO_FREE char *real_path = resolve(path);
+    AUTO_FREE char *real_directory = resolve(directory);
 
     if (!real_path || !real_directory)
         return false;
     size_t length = strlen(real_directory);
     return strncmp(real_path, real_directory, length) == 0 &&
            (real_path[length] == '/' || real_path[length] == '\0');
+}
+
+/* Everything below these is taken for users, agents and their facts, also by the peers. */
+static enum status check_apart_from_data(const struct config *config, const char *index,
+                                         struct error *error)
+{
+    static const char *const parts[] = {"users", "agents"};
+
+    if (is_inside(index, config->volume_path) && is_inside(config->volume_path, index))
+        return error_set(error, STATUS_INVALID, NULL,
+                         "index.path: the index %s must not be the volume %s itself", index,
+                         config->volume_path);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        AUTO_FREE char *data = join(config->volume_path, parts[i]);
+        if (!data)
+            return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+        if (is_inside(index, data))
+            return error_set(error, STATUS_INVALID, NULL,
+                             "index.path: the index %s must not lie inside %s, where memories are",
+                             index, data);
+    }
+    return STATUS_OK;
 }
 
 /* WAL does not work across machines, and a network file system corrupts an index. */
@@ -151,10 +190,20 @@ static enum status prepare_index_directory(struct agent *agent, struct error *er
         return error && error->status != STATUS_OK
                    ? error->status
                    : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
-    enum status status = make_directories(agent->index_directory, error);
+    enum status status = check_apart_from_data(agent->config, agent->index_directory, error);
+    if (status == STATUS_OK)
+        status = make_directories(agent->index_directory, error);
     return status == STATUS_OK ? check_index_place(agent->config, agent->index_directory,
                                                    &agent->index_is_misplaced, error)
                                : status;
+}
+
+/* For --check-config; what the service manager will add to the environment may be missing. */
+static enum status check_index_path(const struct config *config, struct error *error)
+{
+    AUTO_FREE char *directory = choose_index_directory(config, NULL);
+
+    return directory ? check_apart_from_data(config, directory, error) : STATUS_OK;
 }
 
 /* ---- parts ---- */
@@ -223,6 +272,19 @@ static struct deermem_options deermem_options_of(struct agent *agent)
     return options;
 }
 
+/* Puts the key at fault before the message of an error. */
+static enum status for_key(const char *key, enum status status, struct error *error)
+{
+    if (status != STATUS_OK && error) {
+        struct error bare = *error;
+        (void) snprintf(error->message, sizeof error->message, "%s: %.*s", key,
+                        (int) text_cut(bare.message, strlen(bare.message),
+                                       sizeof error->message - strlen(key) - 3),
+                        bare.message);
+    }
+    return status;
+}
+
 static enum status refuse_backend(const char *name, struct error *error)
 {
     AUTO_TEXT struct text known = {0};
@@ -242,7 +304,7 @@ static enum status find_backend(const struct config *config, const struct backen
     if (!table)
         return refuse_backend(config->backend_name, error);
     *ret = table;
-    return backend_check(table, error);
+    return for_key("backend.name", backend_check(table, error), error);
 }
 
 static enum status start_backend(struct agent *agent, struct error *error)
@@ -290,15 +352,32 @@ static enum status events_address_of(const struct config *config, char **ret, st
     return *ret ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
 }
 
+/* What the address of the events comes from. */
+static const char *events_key(const struct config *config)
+{
+    return config->ipc_events[0] ? "ipc.events" : "ipc.events (ipc.endpoint with .events appended)";
+}
+
+static const char *socket_group(const struct config *config)
+{
+    const char *group = config->ipc_socket_group;
+
+    return group && group[0] ? group : NULL;
+}
+
 static enum status check_endpoints(const struct config *config, char **ret_events,
                                    struct error *error)
 {
-    enum status status = endpoint_check(config->ipc_endpoint, false, error);
+    enum status status =
+        for_key("ipc.endpoint", endpoint_check(config->ipc_endpoint, false, error), error);
 
     if (status == STATUS_OK)
         status = events_address_of(config, ret_events, error);
     if (status == STATUS_OK && *ret_events)
-        status = endpoint_check(*ret_events, false, error);
+        status = for_key(events_key(config), endpoint_check(*ret_events, false, error), error);
+    if (status == STATUS_OK && socket_group(config))
+        status =
+            for_key("ipc.socket_group", endpoint_check_group(socket_group(config), error), error);
     return status;
 }
 
@@ -310,28 +389,35 @@ enum status agent_check(const struct config *config, struct error *error)
     enum status status = find_backend(config, &table, error);
     if (status == STATUS_OK)
         status = check_endpoints(config, &events, error);
+    if (status == STATUS_OK && table == &backend_deermem)
+        status = check_index_path(config, error);
     free(events);
     return status;
 }
 
 static enum status claim_endpoints(struct agent *agent, struct error *error)
 {
-    enum status status = check_endpoints(agent->config, &agent->events_address, error);
+    const struct config *config = agent->config;
+    enum status status = check_endpoints(config, &agent->events_address, error);
 
     if (status == STATUS_OK)
-        status = endpoint_claim(agent->config->ipc_endpoint, true, &agent->endpoint, error);
+        status =
+            for_key("ipc.endpoint",
+                    endpoint_claim(config->ipc_endpoint, true, &agent->endpoint, error), error);
     if (status == STATUS_OK && agent->events_address)
-        status = endpoint_claim(agent->events_address, true, &agent->events_endpoint, error);
+        status =
+            for_key(events_key(config),
+                    endpoint_claim(agent->events_address, true, &agent->events_endpoint, error),
+                    error);
     return status;
 }
 
 static enum status set_access(struct agent *agent, struct endpoint *endpoint, struct error *error)
 {
     const struct config *config = agent->config;
-    const char *group = config->ipc_socket_group;
     unsigned mode = (unsigned) strtoul(config->ipc_socket_mode, NULL, 8);
 
-    return endpoint_set_access(endpoint, mode, group && group[0] ? group : NULL, error);
+    return endpoint_set_access(endpoint, mode, socket_group(config), error);
 }
 
 static enum status start_events(struct agent *agent, struct error *error)
@@ -572,6 +658,8 @@ bool agent_stop(struct agent **agent_address, unsigned drain_ms)
         endpoint_release(&agent->endpoint);
         return false;
     }
+    /* Clients notice at once that nobody answers any more; the backend's end may take a while. */
+    server_destroy(&agent->server);
     if (agent->backend && agent->dispatch.table->drain) {
         struct error error = {0};
         if (agent->dispatch.table->drain(agent->backend, deadline_ns, &error) != STATUS_OK)
@@ -579,7 +667,6 @@ bool agent_stop(struct agent **agent_address, unsigned drain_ms)
     }
     if (agent->backend)
         agent->dispatch.table->destroy(agent->backend);
-    server_destroy(&agent->server);
     events_destroy(&agent->events);
     if (agent->zmq)
         (void) zmq_ctx_term(agent->zmq);

@@ -1,7 +1,8 @@
 /* agent/agent.h - owns every part of the process; start order, stop order.
  *
  *   endpoint claimed -> backend (store, keeper) -> events -> server bound -> ready -> serving
- *   stop: server drained -> backend drained -> events -> backend destroyed -> endpoint released
+ *   stop: server drained and destroyed -> backend drained and destroyed -> events -> endpoint
+ *   released
  */
 #ifndef MEMSYNC_AGENT_AGENT_H
 #define MEMSYNC_AGENT_AGENT_H
@@ -10,8 +11,8 @@
 
 struct agent;
 
-/* What only the parts themselves can tell of a configuration: endpoints, the backend's name. For
- * --check-config; agent_start() does the same. */
+/* What only the parts themselves can tell of a configuration: endpoints, the socket's group, the
+ * backend's name, an index among the memories. For --check-config; agent_start() does the same. */
 MUST_CHECK enum status agent_check(const struct config *config, struct error *error);
 
 /* Starts everything and serves from a thread of its own. `config` must outlive the agent. */

@@ -73,13 +73,17 @@ MUST_CHECK enum status config_create(struct config **ret);
 void config_destroy(struct config **config);
 
 /* Reads a file over the defaults. Warnings (unknown keys, no config_version) are appended to
- * `warnings`, a line each. STATUS_INVALID for what it says, STATUS_NOT_FOUND, STATUS_DENIED, ...
+ * `warnings`, a line each. Behind a wrong value it reads on: the first error is in `error`, and
+ * with a place in the file it is in `errors` too, a line each, with those that follow (20 at most).
+ * STATUS_INVALID for what it says, STATUS_NOT_FOUND, STATUS_DENIED, ...
  * for the file itself; the message names the file in both cases. */
 MUST_CHECK enum status config_read_file(struct config *config, const char *path,
-                                        struct text *warnings, struct error *error);
+                                        struct text *warnings, struct text *errors,
+                                        struct error *error);
 /* The same from memory; `name` stands for the file in messages. (Also the fuzz target.) */
 MUST_CHECK enum status config_read(struct config *config, const char *name, const char *bytes,
-                                   size_t size, struct text *warnings, struct error *error);
+                                   size_t size, struct text *warnings, struct text *errors,
+                                   struct error *error);
 
 /* MEMSYNC_<SECTION>_<KEY> over what the file said, and MEMSYNC_ENDPOINT as the short form of
  * MEMSYNC_IPC_ENDPOINT, which wins when both are there. `environment` is environ or a test's list;

@@ -25,7 +25,7 @@ static enum status read_all(int fd, const char *path, struct text *ret, struct e
 }
 
 enum status config_read_file(struct config *config, const char *path, struct text *warnings,
-                             struct error *error)
+                             struct text *errors, struct error *error)
 {
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     AUTO_TEXT struct text bytes = {0};
@@ -35,5 +35,5 @@ enum status config_read_file(struct config *config, const char *path, struct tex
     enum status status = read_all(fd, path, &bytes, error);
     if (status)
         return status;
-    return config_read(config, path, text_string(&bytes), bytes.size, warnings, error);
+    return config_read(config, path, text_string(&bytes), bytes.size, warnings, errors, error);
 }

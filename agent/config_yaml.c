@@ -6,22 +6,44 @@
 
 #define CONFIG_VERSION "1"
 
+/* What is told of one file; more would only repeat itself. */
+#define ERRORS_MAX 20
+
 /* What one reading of a file needs to know. */
 struct reading {
     struct config *config;
     const char *name; /* stands for the file in messages */
     yaml_document_t *document;
     struct text *warnings;
-    struct error *error;
+    struct text *errors;   /* a line each */
+    unsigned *error_count; /* of those lines */
+    struct error *error;   /* the first of them, or what ended the reading */
 };
 
-/* An error at a place of the file; ends a return statement. */
+/* An error at a place of the file; ends a return statement. What does not depend on it can still
+ * be read. */
 static enum status fail_at(const struct reading *reading, const yaml_node_t *node, const char *key,
                            const char *problem)
 {
-    return error_set(reading->error, STATUS_INVALID, NULL, "%s:%zu:%zu: %s%s%s", reading->name,
+    struct error own;
+
+    (void) error_set(&own, STATUS_INVALID, NULL, "%s:%zu:%zu: %s%s%s", reading->name,
                      node->start_mark.line + 1, node->start_mark.column + 1, key, *key ? ": " : "",
                      problem);
+    for (char *at = own.message; (at = strchr(at, '\n')) != NULL;)
+        *at = ' ';
+    text_append_format(reading->errors, "%s\n", own.message);
+    if (++*reading->error_count == 1 && reading->error)
+        *reading->error = own;
+    if (*reading->error_count == ERRORS_MAX)
+        text_append_format(reading->errors, "%s: the rest is not looked at\n", reading->name);
+    return STATUS_INVALID;
+}
+
+/* False when it makes no sense to go on behind a failure. */
+static bool may_go_on(const struct reading *reading, enum status status)
+{
+    return status == STATUS_OK || (status == STATUS_INVALID && *reading->error_count < ERRORS_MAX);
 }
 
 static void warn_at(const struct reading *reading, const yaml_node_t *node, const char *message)
@@ -53,7 +75,7 @@ static const char *key_text(const yaml_node_t *node)
     return scalar_text(node);
 }
 
-/* Calls `visit` for each pair of a mapping whose keys are proper and different. `section` is "" at
+/* Called for each pair of a mapping whose key is proper and not a repetition. `section` is "" at
  * the top. */
 typedef enum status (*pair_visitor)(struct reading *reading, const char *section,
                                     const yaml_node_t *key, const yaml_node_t *value);
@@ -64,34 +86,45 @@ static bool is_repeated(const struct reading *reading, const yaml_node_t *mappin
     const char *name = scalar_text(node_at(reading, pair->key));
 
     for (const yaml_node_pair_t *at = mapping->data.mapping.pairs.start; at < pair; at++) {
-        if (strcmp(scalar_text(node_at(reading, at->key)), name) == 0)
+        const char *other = key_text(node_at(reading, at->key));
+        if (other && strcmp(other, name) == 0)
             return true;
     }
     return false;
+}
+
+static enum status visit_pair(struct reading *reading, const char *section,
+                              const yaml_node_t *mapping, const yaml_node_pair_t *pair,
+                              pair_visitor visit)
+{
+    const yaml_node_t *key = node_at(reading, pair->key);
+    const char *name = key_text(key);
+
+    if (!name)
+        return fail_at(reading, key, section, "a key must be a short plain word");
+    if (is_repeated(reading, mapping, pair)) {
+        AUTO_TEXT struct text full = {0};
+        text_append_format(&full, "%s%s%s", section, *section ? "." : "", name);
+        return fail_at(reading, key, text_string(&full), "must be given only once");
+    }
+    return visit(reading, section, key, node_at(reading, pair->value));
 }
 
 static enum status visit_pairs(struct reading *reading, const char *section,
                                const yaml_node_t *mapping, pair_visitor visit)
 {
     const yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
+    enum status first = STATUS_OK;
 
     if (mapping->data.mapping.pairs.top - pair > CONFIG_MEMBERS_MAX)
         return fail_at(reading, mapping, section, "has too many keys");
     for (; pair < mapping->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = node_at(reading, pair->key);
-        const char *name = key_text(key);
-        if (!name)
-            return fail_at(reading, key, section, "a key must be a short plain word");
-        if (is_repeated(reading, mapping, pair)) {
-            AUTO_TEXT struct text full = {0};
-            text_append_format(&full, "%s%s%s", section, *section ? "." : "", name);
-            return fail_at(reading, key, text_string(&full), "must be given only once");
-        }
-        enum status status = visit(reading, section, key, node_at(reading, pair->value));
-        if (status)
+        enum status status = visit_pair(reading, section, mapping, pair, visit);
+        if (!may_go_on(reading, status))
             return status;
+        first = first ? first : status;
     }
-    return STATUS_OK;
+    return first;
 }
 
 /* Quotes make a text, also of digits; so a quoted number is a mistake, while the bare word off is
@@ -332,9 +365,17 @@ static enum status read_parsed(struct reading reading, yaml_parser_t *parser)
 }
 
 enum status config_read(struct config *config, const char *name, const char *bytes, size_t size,
-                        struct text *warnings, struct error *error)
+                        struct text *warnings, struct text *errors, struct error *error)
 {
-    struct reading reading = {.config = config, .name = name, .warnings = warnings, .error = error};
+    unsigned error_count = 0;
+    struct reading reading = {
+        .config = config,
+        .name = name,
+        .warnings = warnings,
+        .errors = errors,
+        .error_count = &error_count,
+        .error = error,
+    };
     CLEANUP(yaml_parser_delete) yaml_parser_t parser = {0};
 
     if (size > CONFIG_FILE_BYTES_MAX)

@@ -16,6 +16,15 @@ static void print(const struct text *text)
     (void) fputs(text_string(text), stdout);
 }
 
+static void tell_errors(struct text *errors)
+{
+    char *rest = NULL;
+
+    for (char *line = errors->bytes ? strtok_r(errors->bytes, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
+        (void) fprintf(stderr, "memsyncd: %s\n", line);
+}
+
 static void log_warnings(struct text *warnings)
 {
     char *rest = NULL;
@@ -48,11 +57,12 @@ static enum options_exit print_and_end(const struct options *options)
 static void reload(struct agent *agent, const struct options *options)
 {
     AUTO_TEXT struct text warnings = {0};
+    AUTO_TEXT struct text errors = {0};
     struct config *config = NULL;
     struct error error = {0};
 
     service_reloading();
-    enum status status = options_load_config(options, environ, &config, &warnings, &error);
+    enum status status = options_load_config(options, environ, &config, &warnings, &errors, &error);
     log_warnings(&warnings);
     if (status != STATUS_OK)
         log_error("config.reload", "reason=%s what=\"the configuration stays as it was\"",
@@ -138,15 +148,17 @@ static enum options_exit check(const struct config *config)
 static enum options_exit load_and_run(const struct options *options)
 {
     AUTO_TEXT struct text warnings = {0};
+    AUTO_TEXT struct text errors = {0};
     AUTO_TEXT struct text output = {0};
     struct config *config = NULL;
     struct error error = {0};
     enum log_level level;
     enum options_exit code = OPTIONS_EXIT_OK;
 
-    enum status status = options_load_config(options, environ, &config, &warnings, &error);
+    enum status status = options_load_config(options, environ, &config, &warnings, &errors, &error);
     if (status != STATUS_OK) {
-        (void) fprintf(stderr, "memsyncd: %s\n", error.message);
+        log_warnings(&warnings);
+        tell_errors(&errors);
         config_destroy(&config);
         return OPTIONS_EXIT_FAILURE;
     }

@@ -1,5 +1,7 @@
 #include "agent/options.h"
 
+#include "ipc/endpoint.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
@@ -80,31 +82,11 @@ static enum status refuse(int option, char **argv, struct error *error)
                      argv[optind - 1]);
 }
 
-enum status options_parse(int argc, char **argv, struct options *ret, struct error *error)
-{
-    struct options options = {.action = OPTIONS_RUN};
-    int option = 0;
-
-    optind = 0; /* start afresh, also behind an earlier parse that failed half-way */
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":hV", long_options, NULL)) != -1) {
-        if (option == '?' || option == ':')
-            return refuse(option, argv, error);
-        take(&options, option);
-    }
-    if (optind < argc)
-        return error_set(error, STATUS_INVALID, NULL, "unexpected argument %s", argv[optind]);
-    if (options.config_path && !*options.config_path)
-        return error_set(error, STATUS_INVALID, NULL, "option --config needs a file name");
-    *ret = options;
-    return STATUS_OK;
-}
-
 static enum status read_file(const struct options *options, struct config *config,
-                             struct text *warnings, struct error *error)
+                             struct text *warnings, struct text *errors, struct error *error)
 {
     const char *path = options->config_path ? options->config_path : OPTIONS_CONFIG_PATH;
-    enum status status = config_read_file(config, path, warnings, error);
+    enum status status = config_read_file(config, path, warnings, errors, error);
 
     if (status == STATUS_NOT_FOUND && !options->config_path) {
         error_clear(error);
@@ -142,36 +124,87 @@ static enum status set_volume(struct config *config, const char *path, struct er
     return set_option(config, "--volume", "volume.path", path, error);
 }
 
-static enum status load_into(const struct options *options, char *const *environment,
-                             struct config *config, struct text *warnings, struct error *error)
+static enum status set_options(const struct options *options, struct config *config,
+                               struct error *error)
 {
-    enum status status = read_file(options, config, warnings, error);
+    enum status status = set_volume(config, options->volume, error);
 
-    if (!status)
-        status = config_read_environment(config, environment, warnings, error);
-    if (!status)
-        status = set_volume(config, options->volume, error);
     if (!status)
         status = set_option(config, "--index", "index.path", options->index, error);
     if (!status)
         status = set_option(config, "--endpoint", "ipc.endpoint", options->endpoint, error);
     if (!status)
         status = set_option(config, "--log-level", "log.level", options->log_level, error);
+    return status;
+}
+
+/* What is wrong with a single value is wrong usage, whatever the file says. */
+static enum status check_values(const struct options *options, struct error *error)
+{
+    struct config *config = NULL;
+    struct error problem;
+    enum status status = config_create(&config);
+
+    if (status)
+        return error_set(error, status, NULL, "not enough memory for the configuration");
+    status = set_options(options, config, error);
+    if (!status && options->endpoint && endpoint_check(options->endpoint, false, &problem))
+        status = error_set(error, STATUS_INVALID, NULL, "option --endpoint: ipc.endpoint: %s",
+                           problem.message);
+    config_destroy(&config);
+    return status;
+}
+
+enum status options_parse(int argc, char **argv, struct options *ret, struct error *error)
+{
+    struct options options = {.action = OPTIONS_RUN};
+    int option = 0;
+
+    optind = 0; /* start afresh, also behind an earlier parse that failed half-way */
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":hV", long_options, NULL)) != -1) {
+        if (option == '?' || option == ':')
+            return refuse(option, argv, error);
+        take(&options, option);
+    }
+    if (optind < argc)
+        return error_set(error, STATUS_INVALID, NULL, "unexpected argument %s", argv[optind]);
+    if (options.config_path && !*options.config_path)
+        return error_set(error, STATUS_INVALID, NULL, "option --config needs a file name");
+    enum status status = check_values(&options, error);
+    if (status == STATUS_OK)
+        *ret = options;
+    return status;
+}
+
+static enum status load_into(const struct options *options, char *const *environment,
+                             struct config *config, struct text *warnings, struct text *errors,
+                             struct error *error)
+{
+    enum status status = read_file(options, config, warnings, errors, error);
+
+    if (!status)
+        status = config_read_environment(config, environment, warnings, error);
+    if (!status)
+        status = set_options(options, config, error);
     if (!status)
         status = config_check(config, error);
     return status;
 }
 
 enum status options_load_config(const struct options *options, char *const *environment,
-                                struct config **ret, struct text *warnings, struct error *error)
+                                struct config **ret, struct text *warnings, struct text *errors,
+                                struct error *error)
 {
     struct config *config = NULL;
     enum status status = config_create(&config);
 
     if (status)
         return error_set(error, status, NULL, "not enough memory for the configuration");
-    status = load_into(options, environment, config, warnings, error);
+    status = load_into(options, environment, config, warnings, errors, error);
     if (status) {
+        if (errors->size == 0)
+            text_append_format(errors, "%s\n", error->message);
         config_destroy(&config);
         return status;
     }

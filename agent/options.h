@@ -37,17 +37,20 @@ struct options {
     const char *log_level;
 };
 
-/* Understands argv, which getopt may reorder. STATUS_INVALID with a message for the user; the exit
- * code is OPTIONS_EXIT_USAGE then. Not thread-safe: getopt has state of its own. */
+/* Understands argv, which getopt may reorder, and checks each value by itself. STATUS_INVALID with
+ * a message for the user; the exit code is OPTIONS_EXIT_USAGE then. Not thread-safe: getopt has
+ * state of its own. */
 MUST_CHECK enum status options_parse(int argc, char **argv, struct options *ret,
                                      struct error *error);
 
 /* The configuration in force: defaults, the file, `environment`, the command line; checked by
  * config_check(). A relative --volume is taken against the working directory. Called again, with
- * the same options, at SIGHUP. Warnings are appended, a line each. The caller owns `ret`. */
+ * the same options, at SIGHUP. Warnings are appended, a line each, and
+ * so are all `errors` that can be told at once, the first of which is in `error` as well. The
+ * caller owns `ret`. */
 MUST_CHECK enum status options_load_config(const struct options *options, char *const *environment,
                                            struct config **ret, struct text *warnings,
-                                           struct error *error);
+                                           struct text *errors, struct error *error);
 
 /* Appends what --help prints. */
 void options_write_help(struct text *text);

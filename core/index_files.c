@@ -81,6 +81,14 @@ enum status index_files_lock(struct index *index, struct error *error)
     return STATUS_OK;
 }
 
+static void write_pid(int fd)
+{
+    char text[64];
+
+    (void) snprintf(text, sizeof text, "pid %ld\n", (long) getpid());
+    write_lock_file(fd, text);
+}
+
 enum status index_files_lock_again(struct index *index, struct error *error)
 {
     char path[PATH_MAX];
@@ -93,9 +101,12 @@ enum status index_files_lock_again(struct index *index, struct error *error)
         held.st_ino == named.st_ino)
         return STATUS_OK;
     enum status status = index_files_lock(index, error);
-    if (status == STATUS_OK)
-        (void) close(before);
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    (void) close(before);
+    /* A new file: the clean mark went with the old one. */
+    write_pid(index->lock_fd);
+    return STATUS_OK;
 }
 
 /* What a clean end writes, and what must still be so at the next start. */
@@ -115,12 +126,10 @@ bool index_files_take_clean_mark(struct index *index)
 {
     char remembered[256];
     char now[256];
-    char text[64];
     bool clean = read_lock_file(index->lock_fd, remembered, sizeof remembered) &&
                  describe_file(index, now, sizeof now) && strcmp(remembered, now) == 0;
 
-    (void) snprintf(text, sizeof text, "pid %ld\n", (long) getpid());
-    write_lock_file(index->lock_fd, text);
+    write_pid(index->lock_fd);
     return clean;
 }
 

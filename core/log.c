@@ -1,5 +1,6 @@
 #include "core/log.h"
 
+#include "core/clock.h"
 #include "core/text.h"
 
 #include <pthread.h>
@@ -60,13 +61,17 @@ void log_set_capture(log_capture capture, void *context)
 
 static void emit(enum log_level level, const char *line)
 {
+    char now[CLOCK_TEXT_SIZE];
+
     pthread_mutex_lock(&output_lock);
-    if (capture_function)
+    if (capture_function) {
         capture_function(capture_context, level, line);
-    else if (atomic_load(&journal_prefix))
+    } else if (atomic_load(&journal_prefix)) {
         (void) fprintf(stderr, "<%c>%s\n", level_priorities[level], line);
-    else
-        (void) fprintf(stderr, "%s\n", line);
+    } else {
+        clock_format(clock_wall_ns(), now);
+        (void) fprintf(stderr, "time=%s %s\n", now, line);
+    }
     pthread_mutex_unlock(&output_lock);
 }
 

@@ -3,7 +3,8 @@
  *     log_warning("refresh.retry", "user=%s revision=%" PRId64, user, revision);
  *     -> level=warning event=refresh.retry user=u42 revision=17
  *
- * Under systemd the line begins with the priority prefix (<4>) that the journal understands. Values
+ * Under systemd the line begins with the priority prefix (<4>) that the journal understands;
+ * elsewhere, where nobody else notes it, with the time: time=2026-03-01T08:00:00.750000Z. Values
  * that come from outside go through LOG_VALUE, which quotes and escapes, so that a line stays a
  * line. Library code returns its errors; the one who finally handles an error logs it, once.
  * Thread-safe.
@@ -26,7 +27,7 @@ void log_set_level(enum log_level level);
 /* "error", "warning", "notice", "info", "debug"; false for another word. */
 bool log_level_from_name(const char *name, enum log_level *ret);
 
-/* Prefixes each line with <N> for the journal. */
+/* Prefixes each line with <N> for the journal, instead of the time. */
 void log_set_journal_prefix(bool enabled);
 
 /* Would a line of this level be written? For lines that cost something to prepare. */

@@ -75,9 +75,9 @@ enum status scope_bucket_of_user(const char *user, char *ret, struct error *erro
     char bucket[SCOPE_NAME_MAX + 1];
 
     if (size == 0)
-        return error_set(error, STATUS_INVALID, NULL, "user must not be empty");
+        return error_set(error, STATUS_INVALID, NULL, "user_id must not be empty");
     if (!text_is_utf8(user, size))
-        return error_set(error, STATUS_INVALID, NULL, "user is not UTF-8");
+        return error_set(error, STATUS_INVALID, NULL, "user_id is not UTF-8");
     if (is_plain_name(user, SCOPE_NAME_MAX)) {
         memcpy(ret, user, size + 1);
         return STATUS_OK;
@@ -85,7 +85,7 @@ enum status scope_bucket_of_user(const char *user, char *ret, struct error *erro
 
     size_t used = replace_characters(user, size, bucket, SCOPE_NAME_MAX - 1 - BUCKET_DIGEST_DIGITS);
     if (used == 0)
-        return error_set(error, STATUS_INVALID, NULL, "user is too long for a directory name");
+        return error_set(error, STATUS_INVALID, NULL, "user_id is too long for a directory name");
     bucket[used++] = '-';
     digest_digits(user, size, BUCKET_DIGEST_DIGITS, bucket + used);
     memcpy(ret, bucket, used + BUCKET_DIGEST_DIGITS + 1);
@@ -116,14 +116,14 @@ enum status scope_agent_fold(const char *agent, char *ret, struct error *error)
 
     if (strcmp(agent, SCOPE_DEFAULT_AGENT) != 0) {
         if (size == 0)
-            return error_set(error, STATUS_INVALID, NULL, "agent must not be empty");
+            return error_set(error, STATUS_INVALID, NULL, "agent_name must not be empty");
         if (size > SCOPE_NAME_MAX)
-            return error_set(error, STATUS_INVALID, NULL, "agent is longer than %d bytes",
+            return error_set(error, STATUS_INVALID, NULL, "agent_name is longer than %d bytes",
                              SCOPE_NAME_MAX);
         for (size_t i = 0; i < size; i++) {
             if (!is_letter_or_digit(agent[i]) && agent[i] != '-')
                 return error_set(error, STATUS_INVALID, NULL,
-                                 "agent may consist of letters, digits and '-' only");
+                                 "agent_name may consist of letters, digits and '-' only");
         }
     }
     for (size_t i = 0; i <= size; i++)
@@ -143,7 +143,7 @@ enum status scope_create(const char *user, const char *agent, struct scope *ret,
             return status;
         size_t size = strlen(user);
         if (size > SCOPE_USER_MAX)
-            return error_set(error, STATUS_INVALID, NULL, "user is longer than %d bytes",
+            return error_set(error, STATUS_INVALID, NULL, "user_id is longer than %d bytes",
                              SCOPE_USER_MAX);
         memcpy(scope.user, user, size + 1);
         scope.has_user = true;

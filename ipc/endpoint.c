@@ -93,8 +93,8 @@ static enum status check_tcp(const char *address, bool curve, struct error *erro
     host[length] = '\0';
     if (!curve && !is_loopback(host))
         return error_set(error, STATUS_INVALID, NULL,
-                         "without CURVE, tcp must use a loopback address (127.0.0.1 or [::1]), "
-                         "not %s",
+                         "tcp:// may only listen on the loopback interface (127.0.0.0/8 or "
+                         "[::1]), not on %s",
                          host);
     return STATUS_OK;
 }
@@ -149,10 +149,12 @@ static enum status refuse_second(const struct endpoint *endpoint, struct error *
     for (unsigned i = 0; i < 20; i++) {
         long pid = read_holder(endpoint->lock_path);
         if (pid > 0)
-            return error_set(error, STATUS_BUSY, endpoint->path, "already running, pid %ld", pid);
+            return error_set(error, STATUS_BUSY, endpoint->path,
+                             "already running, pid %ld, serves ipc://%s", pid, endpoint->path);
         (void) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
-    return error_set(error, STATUS_BUSY, endpoint->path, "already running, pid unknown");
+    return error_set(error, STATUS_BUSY, endpoint->path,
+                     "already running, pid unknown, serves ipc://%s", endpoint->path);
 }
 
 /* True when the file that was locked is still the one of that name: its last owner removes it. */
@@ -233,7 +235,8 @@ static enum status clear_path(const char *path, struct error *error)
                          "%s is not a socket: it is left alone, choose another endpoint", path);
     pid_t pid = find_listener(path);
     if (pid > 0)
-        return error_set(error, STATUS_BUSY, path, "already running, pid %ld", (long) pid);
+        return error_set(error, STATUS_BUSY, path, "already running, pid %ld, serves ipc://%s",
+                         (long) pid, path);
     if (pid < 0)
         return error_set(error, STATUS_BUSY, path, "another program serves %s", path);
     if (unlink(path) < 0 && errno != ENOENT)
@@ -308,6 +311,13 @@ static enum status find_group(const char *name, gid_t *ret, struct error *error)
         return error_set(error, STATUS_INVALID, NULL, "there is no group %s", name);
     *ret = found->gr_gid;
     return STATUS_OK;
+}
+
+enum status endpoint_check_group(const char *group, struct error *error)
+{
+    gid_t gid;
+
+    return find_group(group, &gid, error);
 }
 
 enum status endpoint_set_access(struct endpoint *endpoint, unsigned mode, const char *group,

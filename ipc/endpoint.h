@@ -16,10 +16,13 @@ struct endpoint; /* a claimed endpoint */
 MUST_CHECK enum status endpoint_check(const char *endpoint, bool curve, struct error *error);
 
 /* Claims it: the directory must exist (made when it is the last part missing and `make_directory`),
- * no regular file may lie there, a dead socket is removed. STATUS_BUSY: "already running, pid N".
- */
+ * no regular file may lie there, a dead socket is removed. STATUS_BUSY: "already running,
+ * pid N, serves ipc://PATH". */
 MUST_CHECK enum status endpoint_claim(const char *endpoint, bool make_directory,
                                       struct endpoint **ret, struct error *error);
+
+/* STATUS_INVALID: there is no such group. */
+MUST_CHECK enum status endpoint_check_group(const char *group, struct error *error);
 
 /* After the bind: sets the socket's mode and group (`group` NULL: leave it). */
 MUST_CHECK enum status endpoint_set_access(struct endpoint *endpoint, unsigned mode,

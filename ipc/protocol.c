@@ -228,6 +228,15 @@ static void write_line(struct text *text, const char *bytes)
     json_text_write_string(text, text_string(&line), line.size);
 }
 
+/* As the request had it: with other characters it would be another's. */
+static void write_name(struct text *text, const char *name)
+{
+    if (name && text_is_utf8(name, strlen(name)))
+        json_text_write_string(text, name, strlen(name));
+    else
+        text_append_string(text, "null");
+}
+
 static void write_line_or_null(struct text *text, const char *bytes)
 {
     if (bytes)
@@ -247,9 +256,9 @@ void protocol_write_error(struct text *text, const char *id, int code, const str
     text_append_format(text, "%d,\"message\":", code);
     write_line(text, error->message[0] ? error->message : row->message);
     text_append_format(text, ",\"data\":{\"kind\":\"%s\",\"user_id\":", row->kind);
-    write_line_or_null(text, user_id);
+    write_name(text, user_id);
     text_append_string(text, ",\"agent_name\":");
-    write_line_or_null(text, agent_name);
+    write_name(text, agent_name);
     text_append_string(text, ",\"path\":");
     write_line_or_null(text, error->path[0] ? error->path : NULL);
     text_append_format(text, ",\"retryable\":%s}}}", row->retryable ? "true" : "false");

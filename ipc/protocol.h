@@ -49,8 +49,9 @@ void request_clear(struct request *request);
 void protocol_write_result(struct text *text, const char *id, const char *result, size_t size);
 
 /* Appends the error reply; data = {kind, user_id, agent_name, path, retryable}. `user_id` and
- * `agent_name` are NULL where unknown. `code` 0: from error->status. Bytes that are not UTF-8
- * become U+FFFD and control characters blanks, since messages may quote file names. */
+ * `agent_name` are NULL where unknown, and written exactly or not at all. `code` 0: from
+ * error->status. Elsewhere bytes that are not UTF-8 become U+FFFD and control characters blanks,
+ * since messages may quote file names. */
 void protocol_write_error(struct text *text, const char *id, int code, const struct error *error,
                           const char *user_id, const char *agent_name);
 

@@ -12,11 +12,14 @@
 /* Replies larger than this do not leave their memory behind on the serving thread. */
 #define SCRATCH_BYTES_KEPT (1u << 20)
 
+/* NULL also where a NUL inside would make it another's name. */
 static const char *string_member(const json_t *params, const char *name, size_t size_max)
 {
     const json_t *value = json_object_get(params, name);
+    const char *text = json_string_value(value);
+    size_t size = json_string_length(value);
 
-    return json_string_length(value) <= size_max ? json_string_value(value) : NULL;
+    return text && size <= size_max && strlen(text) == size ? text : NULL;
 }
 
 void request_count_reply(struct server *server, int code)
@@ -205,8 +208,9 @@ static void refuse_envelope(struct server *server, struct job *job)
     struct error error = {0};
 
     (void) error_set(&error, STATUS_INVALID, NULL,
-                     "more than %d frames or %d bytes before the request", ENVELOPE_FRAMES_MAX,
-                     ENVELOPE_BYTES_MAX);
+                     "more than %d frames before the request, or more than %d bytes in them and "
+                     "the routing id",
+                     ENVELOPE_FRAMES_MAX - 1, ENVELOPE_BYTES_MAX);
     answer_error(server, job, PROTOCOL_INVALID_REQUEST, &error);
 }
 

@@ -7,12 +7,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     AUTO_TEXT struct text text = {0};
+    AUTO_TEXT struct text errors = {0};
     struct config *config = NULL;
     struct error error;
 
     if (config_create(&config))
         return 0;
-    if (config_read(config, "fuzz", (const char *) bytes, size, &text, &error) == STATUS_OK &&
+    if (config_read(config, "fuzz", (const char *) bytes, size, &text, &errors, &error) ==
+            STATUS_OK &&
         (config->sync_readers < 1 || config->sync_readers > 256 || !config->ipc_endpoint ||
          !json_is_object(config->backend_config)))
         __builtin_trap();

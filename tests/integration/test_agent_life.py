@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """The life of an agent's process: start, readiness, signals, configuration, end, and death."""
 
+import errno
 import os
 import random
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -153,6 +155,33 @@ class Stopping(ProcessCase):
             client.reply(request, 15.0)
         self.assertEqual(agent.wait_exit(), 0)
 
+    def test_clients_notice_the_end_at_once_though_the_backend_needs_longer(self):
+        self.fill(users=1)
+        agent = self.agent()
+        self.wait_indexed(agent, 4)
+        index = sqlite3.connect(os.path.join(agent.index, "memsyncd.sqlite3"), isolation_level=None)
+        self.addCleanup(index.close)
+        index.execute("BEGIN IMMEDIATE")
+        self.peer.commit("u1", changes=[add("fact_new", "amber late")])
+        agent.wait_until(lambda: agent.rpc("status")["sync"]["running"], what="a refresh that waits")
+        path = agent.endpoint[len("ipc://"):]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
+            connected.settimeout(4.0)
+            connected.connect(path)
+            self.assertTrue(connected.recv(64))
+            agent.signal(signal.SIGTERM)
+            while connected.recv(64):
+                pass
+
+        def is_refused():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as late:
+                return late.connect_ex(path) in (errno.ECONNREFUSED, errno.ENOENT)
+
+        wait_until(is_refused, 2.0, "a refusal of new clients")
+        self.assertTrue(agent.is_running(), "it still waits for the index")
+        index.rollback()
+        self.assertEqual(agent.wait_exit(), 0)
+
     def test_sigterm_twice_and_together_with_sigint_is_one_end(self):
         self.fill(users=1)
         agent = self.agent()
@@ -286,7 +315,8 @@ class CommandLine(ProcessCase):
 
     def test_wrong_usage_ends_with_2_and_a_hint(self):
         for arguments in (["--no-such-option"], ["--config"], ["extra"], ["--check-config=1"],
-                          ["-x"]):
+                          ["-x"], ["--log-level", "loud"], ["--volume", ""],
+                          ["--endpoint", "tcp://0.0.0.0:55"]):
             with self.subTest(arguments=arguments):
                 done = self.run_agent(*arguments)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -300,6 +330,57 @@ class CommandLine(ProcessCase):
                 done = self.run_agent("--config", path, *arguments)
                 self.assertEqual((done.returncode, done.stdout), (1, ""))
                 self.assertIn("memsyncd.yaml:5:12: sync.readers", done.stderr)
+
+    def test_check_config_tells_all_errors_and_the_warnings(self):
+        path = self.write_config(
+            f"config_version: 1\nvolume:\n  path: {self.volume}\n  lokcs: auto\n"
+            "sync:\n  readers: 0\nlog:\n  level: loud\n")
+        done = self.run_agent("--config", path, "--check-config")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        for place in (":4:3: unknown key volume.lokcs", ":6:12: sync.readers: ",
+                      ":8:10: log.level: "):
+            self.assertIn(f"memsyncd.yaml{place}", done.stderr)
+
+    def test_what_only_the_parts_know_is_told_by_check_config_and_by_a_start_with_its_key(self):
+        os.symlink(self.volume, os.path.join(self.directory, "link"))
+        long = "ipc:///" + 110 * "x"
+        for section, key, value, said in (
+                ("ipc", "socket_group", "nosuch", "ipc.socket_group: there is no group nosuch"),
+                ("ipc", "endpoint", "tcp://0.0.0.0:55", "ipc.endpoint: tcp:// may only listen on "
+                 "the loopback interface (127.0.0.0/8 or [::1]), not on 0.0.0.0"),
+                ("ipc", "endpoint", long, "ipc.endpoint: the socket path is 111 bytes long"),
+                ("ipc", "events", long, "ipc.events: the socket path is 111 bytes long"),
+                ("ipc", "endpoint", long[:-6],
+                 "ipc.events (ipc.endpoint with .events appended): the socket path is 112 bytes"),
+                ("backend", "name", "sundial", 'backend.name: there is no backend "sundial"'),
+                ("index", "path", self.volume, "index.path: the index "),
+                ("index", "path", ".", "index.path: the index "),
+                ("index", "path", "users", "index.path: the index "),
+                ("index", "path", f"{self.volume}/users/u1/index", "index.path: the index "),
+                ("index", "path", f"{self.directory}/link/agents/x", "index.path: the index ")):
+            with self.subTest(key=key, value=value):
+                agent = self.agent(start=False, config={section: {key: value}})
+                checked = self.run_agent("--config", agent.config_path, "--check-config")
+                self.assertEqual((checked.returncode, checked.stdout), (1, ""))
+                self.assertIn(f"memsyncd: {said}", checked.stderr)
+                agent.start(wait=False)
+                self.assertEqual(agent.wait_exit(), 1)
+                self.assertIn(said, agent.log().replace("\\", ""))
+                if key == "path":
+                    self.assertIn(self.volume, checked.stderr)
+                    self.assertEqual(os.listdir(self.volume), [])
+
+    def test_an_index_beside_the_memories_is_fine(self):
+        self.fill(users=1)
+        for path in ("", "users.index", f"{self.directory}/index"):
+            agent = self.agent(config={"index": {"path": path}})
+            self.assertEqual(len(agent.search("amber", "u1")), 4)
+            agent.stop()
+
+    def test_lines_begin_with_the_time_outside_the_journal(self):
+        agent = self.agent()
+        for line in agent.log().splitlines():
+            self.assertRegex(line, r"^time=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z level=\w+ event=")
 
     def test_a_configuration_that_is_not_there_ends_with_1(self):
         done = self.run_agent("--config", os.path.join(self.directory, "none.yaml"))
@@ -358,8 +439,8 @@ class Places(ProcessCase):
         first = self.agent()
         second = self.agent(start=False, config={"ipc": {"endpoint": first.endpoint}})
         said = self.refused(second)
-        self.assertIn(str(first.pid), said)
-        self.assertIn("already", said)
+        self.assertIn(f"ipc.endpoint: already running, pid {first.pid}, serves {first.endpoint}",
+                      said)
         self.assertEqual(len(first.search("amber", "u1")), 4)
         with first.client() as client:
             self.assertEqual(client.rpc("ping")["pid"], first.pid)

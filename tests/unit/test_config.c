@@ -8,6 +8,7 @@
 
 static struct config *config;
 static struct text warnings;
+static struct text errors;
 static struct error problem;
 
 static void start(void)
@@ -19,6 +20,7 @@ static void finish(void)
 {
     config_destroy(&config);
     text_destroy(&warnings);
+    text_destroy(&errors);
 }
 
 TestSuite(config, .init = start, .fini = finish);
@@ -27,7 +29,8 @@ static enum status read_text(const char *yaml)
 {
     error_clear(&problem);
     text_clear(&warnings);
-    return config_read(config, "c.yaml", yaml, strlen(yaml), &warnings, &problem);
+    text_clear(&errors);
+    return config_read(config, "c.yaml", yaml, strlen(yaml), &warnings, &errors, &problem);
 }
 
 static void expect_contains(const char *text, const char *part, const char *yaml)
@@ -216,6 +219,54 @@ Test(config, a_wrong_value_names_place_key_and_what_is_allowed)
     };
 
     expect_errors(cases, ARRAY_SIZE(cases));
+}
+
+Test(config, all_errors_of_a_file_are_told_at_once)
+{
+    static const char yaml[] = "config_version: 2\n"
+                               "sync:\n"
+                               "  readers: 0\n"
+                               "  ? [x]\n"
+                               "  : 1\n"
+                               "  refreshers: 3\n"
+                               "  max_staleness_ms: 1\n\n    2\n"
+                               "  readers: 4\n"
+                               "  redaers: 4\n"
+                               "log: info\n"
+                               "volume: {path: x}\n";
+
+    cr_expect_eq(read_text(yaml), STATUS_INVALID);
+    cr_expect_str_eq(text_string(&errors),
+                     "c.yaml:1:17: config_version: must be 1, the only version that this agent "
+                     "knows\n"
+                     "c.yaml:3:12: sync.readers: must be a whole number from 1 to 256, not \"0\"\n"
+                     "c.yaml:4:5: sync: a key must be a short plain word\n"
+                     "c.yaml:7:21: sync.max_staleness_ms: must be a whole number of milliseconds "
+                     "from 0 to 3600000, not \"1 2\"\n"
+                     "c.yaml:10:3: sync.readers: must be given only once\n"
+                     "c.yaml:12:6: log: must be a mapping of keys\n"
+                     "c.yaml:13:16: volume.path: must be an absolute path, not \"x\"\n");
+    cr_expect_str_eq(problem.message, "c.yaml:1:17: config_version: must be 1, the only version "
+                                      "that this agent knows");
+    expect_contains(text_string(&warnings), "c.yaml:11:3: unknown key sync.redaers", yaml);
+    cr_expect_eq(config->sync_refreshers, 3, "what is right is taken");
+}
+
+Test(config, errors_beyond_twenty_are_not_told)
+{
+    AUTO_TEXT struct text yaml = {0};
+    size_t lines = 0;
+
+    text_append_string(&yaml, "sync:\n");
+    for (int i = 0; i < 30; i++)
+        text_append_string(&yaml, "  readers: 0\n");
+    text_append_string(&yaml, "log: info\n");
+    cr_expect_eq(read_text(text_string(&yaml)), STATUS_INVALID);
+    for (const char *at = text_string(&errors); *at; at++)
+        lines += *at == '\n';
+    cr_expect_eq(lines, 21);
+    expect_contains(text_string(&errors), "\nc.yaml: the rest is not looked at\n", "");
+    cr_expect_null(strstr(text_string(&errors), "log: must be"));
 }
 
 Test(config, a_key_is_given_only_once)
@@ -627,21 +678,21 @@ Test(config, a_file_is_read_through_links_and_reports_what_is_wrong_with_it)
     cr_assert_not_null(mkdtemp(directory));
     (void) snprintf(path, sizeof path, "%s/real.yaml", directory);
     (void) snprintf(link, sizeof link, "%s/link.yaml", directory);
-    cr_expect_eq(config_read_file(config, path, &warnings, &problem), STATUS_NOT_FOUND);
+    cr_expect_eq(config_read_file(config, path, &warnings, &errors, &problem), STATUS_NOT_FOUND);
     expect_contains(problem.message, path, "");
-    cr_expect_neq(config_read_file(config, directory, &warnings, &problem), STATUS_OK);
+    cr_expect_neq(config_read_file(config, directory, &warnings, &errors, &problem), STATUS_OK);
 
     FILE *file = fopen(path, "we");
     cr_assert(file != NULL);
     (void) fputs("config_version: 1\nlog: {level: debug}\n", file);
     (void) fclose(file);
     cr_assert_eq(symlink(path, link), 0);
-    cr_expect_eq(config_read_file(config, link, &warnings, &problem), STATUS_OK, "%s",
+    cr_expect_eq(config_read_file(config, link, &warnings, &errors, &problem), STATUS_OK, "%s",
                  problem.message);
     cr_expect_str_eq(config->log_level, "debug");
 
     cr_assert_eq(truncate(path, (off_t) CONFIG_FILE_BYTES_MAX + 1), 0);
-    cr_expect_eq(config_read_file(config, path, &warnings, &problem), STATUS_TOO_LARGE);
+    cr_expect_eq(config_read_file(config, path, &warnings, &errors, &problem), STATUS_TOO_LARGE);
     (void) unlink(link);
     (void) unlink(path);
     (void) rmdir(directory);

@@ -169,11 +169,12 @@ Test(endpoint, a_second_claim_is_told_who_runs)
     struct endpoint *first = NULL;
     struct endpoint *second = NULL;
     struct error error = {0};
-    char expected[64];
+    char expected[320];
 
     cr_assert(eq(int, endpoint_claim(endpoint_named("s"), false, &first, &error), STATUS_OK));
     cr_expect(eq(int, endpoint_claim(endpoint_named("s"), false, &second, &error), STATUS_BUSY));
-    (void) snprintf(expected, sizeof expected, "already running, pid %ld", (long) getpid());
+    (void) snprintf(expected, sizeof expected, "already running, pid %ld, serves %s",
+                    (long) getpid(), endpoint_named("s"));
     cr_expect(eq(str, STR(error.message), STR(expected)));
     cr_expect(eq(ptr, second, NULL));
     cr_expect(exists("s.lock"), "the loser must not remove the winner's lock");
@@ -218,10 +219,11 @@ Test(endpoint, a_live_socket_of_a_program_without_our_lock_is_left_alone)
     struct endpoint *claim = NULL;
     struct error error = {0};
     int fd = listen_at(path_named("s"));
-    char expected[64];
+    char expected[320];
 
     cr_expect(eq(int, endpoint_claim(endpoint_named("s"), false, &claim, &error), STATUS_BUSY));
-    (void) snprintf(expected, sizeof expected, "already running, pid %ld", (long) getpid());
+    (void) snprintf(expected, sizeof expected, "already running, pid %ld, serves %s",
+                    (long) getpid(), endpoint_named("s"));
     cr_expect(eq(str, STR(error.message), STR(expected)));
     cr_expect(exists("s"));
     cr_expect(not(exists("s.lock")));

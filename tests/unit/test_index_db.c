@@ -588,6 +588,25 @@ Test(index_db, files_that_go_or_are_replaced_are_noticed)
     }
 }
 
+Test(index_db, a_directory_that_was_removed_and_made_again_has_one_agent_too)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    struct index *second = NULL;
+    struct error error = {0};
+    bool rebuilt;
+    char text[512];
+
+    fixture_create(&fixture);
+    fill(&fixture, 50);
+    (void) snprintf(text, sizeof text, "rm -r '%s'", fixture.directory);
+    cr_assert(zero(int, system(text)));
+    cr_assert(eq(int, index_rebuild(fixture.index, "told by the test", NULL), STATUS_OK));
+    const struct index_options options = {.directory = fixture.directory};
+    cr_expect(eq(int, index_open(&options, &second, &rebuilt, &error), STATUS_BUSY));
+    (void) snprintf(text, sizeof text, "(pid %ld)", (long) getpid());
+    cr_expect(strstr(error.message, text) != NULL, "%s", error.message);
+}
+
 Test(index_db, a_reader_over_a_rebuild_ends_its_snapshot_in_peace)
 {
     AUTO_FIXTURE struct fixture fixture;

@@ -287,7 +287,7 @@ Test(protocol, messages_with_stray_bytes_stay_one_line_of_utf8)
     struct error error;
 
     (void) error_set(&error, STATUS_IO, "users/\xff/x", "a\nb\x01\xc3 \"q\" \xc3\xa9");
-    protocol_write_error(&text, "1", 0, &error, "u\n", "\x7f");
+    protocol_write_error(&text, "1", 0, &error, "u\n", "\xff");
     cr_assert(text_is_utf8(text.bytes, text.size));
     reply = json_loadb(text.bytes, text.size, 0, NULL);
     cr_assert(ne(ptr, reply, NULL), "%s", text_string(&text));
@@ -297,7 +297,9 @@ Test(protocol, messages_with_stray_bytes_stay_one_line_of_utf8)
     const json_t *data = json_object_get(told, "data");
     cr_expect(eq(str, STR(json_string_value(json_object_get(data, "path"))),
                  STR("users/\xef\xbf\xbd/x")));
-    cr_expect(eq(str, STR(json_string_value(json_object_get(data, "user_id"))), STR("u ")));
+    cr_expect(eq(str, STR(json_string_value(json_object_get(data, "user_id"))), STR("u\n")),
+              "a name is never another's");
+    cr_expect(eq(int, json_is_null(json_object_get(data, "agent_name")), true));
 }
 
 Test(protocol, a_result_is_spliced_and_an_empty_one_is_null)

@@ -476,6 +476,18 @@ Test(server, error_data_names_the_scope_of_the_request)
     (void) zmq_close(client);
 }
 
+Test(server, error_data_never_names_another_scope_than_the_request)
+{
+    void *client = client_create(&rig, ZMQ_DEALER, NULL);
+
+    send_call(client, 1, "missing", "{\"user_id\":\"u1\\u0000b\",\"agent_name\":\"c\\u0000\"}");
+    AUTO_JSON json_t *reply = receive_reply(client);
+    const json_t *data = json_object_get(json_object_get(reply, "error"), "data");
+    cr_expect(eq(int, json_is_null(json_object_get(data, "user_id")), true));
+    cr_expect(eq(int, json_is_null(json_object_get(data, "agent_name")), true));
+    (void) zmq_close(client);
+}
+
 Test(server, messages_up_to_the_limit_work_and_larger_ones_are_told_or_dropped)
 {
     static const struct {
