@@ -194,15 +194,44 @@ static int read_code(const struct json_span *span)
     return code < 0 ? (int) code : 0;
 }
 
-/* Reads {code, message} and hands the object on; returns its code. The rest of the object is not
- * looked at: it repeats parameters, which may hold what jansson does not take. */
-static int take_error(const struct json_span *object, char **ret)
+/* A string member's value, NULL when it is none; the caller owns it. */
+static json_t *load_string(const struct json_span *span)
 {
-    static const char *const names[] = {"code", "message"};
-    struct json_span found[2] = {0};
+    if (!span->bytes || *span->bytes != '"')
+        return NULL;
+    return json_loadb(span->bytes, span->size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+}
+
+/* The file that an error is about, NULL when it names none. */
+static json_t *load_path(const struct json_span *data)
+{
+    static const char *const names[] = {"path"};
+    struct json_span found[1] = {0};
     size_t members;
 
-    int code = client_json_members(object->bytes, object->size, names, 2, found, &members)
+    if (!data->bytes || !client_json_members(data->bytes, data->size, names, 1, found, &members))
+        return NULL;
+    return load_string(&found[0]);
+}
+
+/* "corrupt: users/u1/memory.json: it ends early"; a message that has the path says it itself. */
+static void tell_error(int code, const char *message, const char *path)
+{
+    bool has_path = path && *path && !strstr(message, path);
+
+    (void) client_fail(code, "%s: %s%s%s", memsync_code_name(code), has_path ? path : "",
+                       has_path ? ": " : "", message);
+}
+
+/* Reads {code, message, data.path} and hands the object on; returns its code. The rest of the
+ * object is not looked at: it repeats parameters, which may hold what jansson does not take. */
+static int take_error(const struct json_span *object, char **ret)
+{
+    static const char *const names[] = {"code", "message", "data"};
+    struct json_span found[3] = {0};
+    size_t members;
+
+    int code = client_json_members(object->bytes, object->size, names, 3, found, &members)
                    ? read_code(&found[0])
                    : 0;
     if (code == 0 || !found[1].bytes)
@@ -210,11 +239,12 @@ static int take_error(const struct json_span *object, char **ret)
     *ret = client_copy(object->bytes, object->size);
     if (!*ret)
         return client_fail(MEMSYNC_NO_MEMORY, "out of memory");
-    json_t *message =
-        json_loadb(found[1].bytes, found[1].size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    (void) client_fail(code, "%s: %s", memsync_code_name(code),
-                       json_is_string(message) ? json_string_value(message) : "(no message)");
+    json_t *message = load_string(&found[1]);
+    json_t *path = load_path(&found[2]);
+    tell_error(code, message ? json_string_value(message) : "(no message)",
+               json_string_value(path));
     json_decref(message);
+    json_decref(path);
     return code;
 }
 

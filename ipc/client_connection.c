@@ -153,7 +153,7 @@ static int judge_break(struct connection *connection)
 {
     const char *endpoint = connection->endpoint;
     bool was_up = connection->is_up;
-    char why[200];
+    char why[500];
 
     bool is_served = client_endpoint_is_served(endpoint, why, sizeof why);
     if (is_served && !was_up) { /* it came up just now, or its backlog was full */
@@ -166,9 +166,7 @@ static int judge_break(struct connection *connection)
                            "the connection to %s broke before the answer came: the agent was "
                            "restarted, or a message was larger than it allows",
                            endpoint);
-    return client_fail(MEMSYNC_NO_AGENT,
-                       "no agent at %s (%s): is memsyncd running? (systemctl status memsyncd)",
-                       endpoint, why);
+    return client_fail(MEMSYNC_NO_AGENT, "%s", why);
 }
 
 static long remaining_ms(uint64_t deadline_ns)

@@ -2,6 +2,7 @@
 #include "ipc/client_private.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -84,49 +85,46 @@ const char *memsync_endpoint_error(const char *endpoint)
                   endpoint);
 }
 
-/* Why a socket's path leads nowhere; NULL: a socket lies there. */
-static const char *missing_reason(const char *path)
+static void take_directory(const char *path, char directory[CLIENT_PATH_BYTES_MAX + 1])
+{
+    char *slash;
+
+    (void) snprintf(directory, CLIENT_PATH_BYTES_MAX + 1, "%s", path);
+    slash = strrchr(directory, '/');
+    if (slash && slash != directory)
+        *slash = '\0';
+    else
+        (void) snprintf(directory, CLIENT_PATH_BYTES_MAX + 1, "%s", slash ? "/" : ".");
+}
+
+/* Why a socket's path leads nowhere; NULL: a socket lies there. `*ret_error` is EACCES where it
+ * cannot be told. */
+static const char *missing_reason(const char *path, int *ret_error)
 {
     struct stat st;
     char directory[CLIENT_PATH_BYTES_MAX + 1];
 
     if (lstat(path, &st) == 0)
         return S_ISSOCK(st.st_mode) || S_ISLNK(st.st_mode) ? NULL : "that file is no socket";
-    if (errno == EACCES)
-        return "its directory may not be entered by this user";
-    (void) snprintf(directory, sizeof directory, "%s", path);
-    char *slash = strrchr(directory, '/');
-    if (slash && slash != directory) {
-        *slash = '\0';
-        if (stat(directory, &st) < 0)
-            return "its directory does not exist";
+    if (errno == EACCES) {
+        *ret_error = EACCES;
+        return NULL;
     }
+    take_directory(path, directory);
+    if (stat(directory, &st) < 0)
+        return "its directory does not exist";
     return "there is no socket";
 }
 
-static const char *refusal_reason(int error)
-{
-    switch (error) {
-    case ECONNREFUSED:
-        return "the socket is dead";
-    case EACCES:
-    case EPERM:
-        return "permission denied; this user may not be in the socket's group";
-    case ENOENT:
-        return "there is no socket";
-    default: /* a full backlog (EAGAIN) included: somebody is there */
-        return NULL;
-    }
-}
-
-static const char *connect_reason(const char *path)
+/* The errno of a plain connect(), 0 when it worked. */
+static int try_connect(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t size = strlen(path);
 
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return NULL;
+        return 0;
     memcpy(address.sun_path, path, size);
     if (path[0] == '@')
         address.sun_path[0] = '\0';
@@ -136,23 +134,81 @@ static const char *connect_reason(const char *path)
     int result = connect(fd, (const struct sockaddr *) &address, length);
     int error = result < 0 ? errno : 0;
     (void) close(fd);
-    return error ? refusal_reason(error) : NULL;
+    return error;
+}
+
+/* "group memsync", or its number where it has no name. */
+static void name_group(gid_t gid, char *ret, size_t size)
+{
+    struct group entry;
+    struct group *found = NULL;
+    char names[4096];
+
+    if (getgrgid_r(gid, &entry, names, sizeof names, &found) == 0 && found)
+        (void) snprintf(ret, size, "group %s", found->gr_name);
+    else
+        (void) snprintf(ret, size, "group %u", (unsigned) gid);
+}
+
+/* Permission was refused: whose group this user would have to be in. The directory is told of when
+ * it hides the socket. */
+static void explain_denial(const char *endpoint, const char *path, char *why, size_t why_size)
+{
+    struct stat st;
+    char directory[CLIENT_PATH_BYTES_MAX + 1];
+    char group[300];
+    bool is_hidden = stat(path, &st) < 0;
+
+    take_directory(path, directory);
+    if (path[0] == '@' || (is_hidden && stat(directory, &st) < 0)) {
+        (void) snprintf(why, why_size, "%s may not be reached by this user (uid %u)", endpoint,
+                        (unsigned) geteuid());
+        return;
+    }
+    name_group(st.st_gid, group, sizeof group);
+    (void) snprintf(why, why_size, "%s%s may not be %s by this user (uid %u): it belongs to %s",
+                    is_hidden ? "the directory of " : "the socket ", endpoint,
+                    is_hidden ? "entered" : "opened", (unsigned) geteuid(), group);
+}
+
+static const char *reason_of(int error)
+{
+    switch (error) {
+    case ECONNREFUSED:
+        return "the socket is dead";
+    case ENOENT:
+        return "there is no socket";
+    default: /* a full backlog (EAGAIN) included: somebody is there */
+        return NULL;
+    }
+}
+
+static bool is_ipc_served(const char *endpoint, char *why, size_t why_size, const char **ret_reason)
+{
+    const char *path = endpoint + strlen("ipc://");
+    int error = 0;
+
+    *ret_reason = path[0] == '@' ? NULL : missing_reason(path, &error);
+    if (!*ret_reason && error == 0)
+        error = try_connect(path);
+    if (!*ret_reason && (error == EACCES || error == EPERM)) {
+        explain_denial(endpoint, path, why, why_size);
+        return false;
+    }
+    if (!*ret_reason)
+        *ret_reason = reason_of(error);
+    return !*ret_reason;
 }
 
 bool client_endpoint_is_served(const char *endpoint, char *why, size_t why_size)
 {
-    const char *reason = NULL;
+    const char *reason = "the connection was refused";
 
-    if (strncmp(endpoint, "ipc://", 6) == 0) {
-        const char *path = endpoint + 6;
-        if (path[0] != '@')
-            reason = missing_reason(path);
-        if (!reason)
-            reason = connect_reason(path);
-    } else {
-        reason = "the connection was refused";
-    }
+    if (strncmp(endpoint, "ipc://", 6) == 0 && is_ipc_served(endpoint, why, why_size, &reason))
+        return true;
     if (reason)
-        (void) snprintf(why, why_size, "%s", reason);
-    return !reason;
+        (void) snprintf(why, why_size,
+                        "no agent at %s (%s): is memsyncd running? (systemctl status memsyncd)",
+                        endpoint, reason);
+    return false;
 }

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define ERROR_BYTES_MAX 600
+#define ERROR_BYTES_MAX 1600 /* a path of the volume and a sentence */
 
 static _Thread_local char last_error[ERROR_BYTES_MAX];
 

@@ -40,7 +40,7 @@ bool client_json_members(const char *bytes, size_t size, const char *const *name
 /* ---- endpoints (client_endpoint.c) ---- */
 
 /* True when somebody listens at a checked endpoint, or when that cannot be told without a
- * conversation; else `why` says in a few words what is wrong. */
+ * conversation; else `why` is a sentence for people: what is wrong, and what may help. */
 bool client_endpoint_is_served(const char *endpoint, char *why, size_t why_size);
 
 /* ---- waking up a wait (client_wake.c) ---- */

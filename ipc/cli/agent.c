@@ -1,4 +1,4 @@
-/* agent.c - ping, capabilities, status, scopes. */
+/* agent.c - ping, capabilities, scopes. */
 #include "ipc/cli/json_print.h"
 #include "ipc/cli/request.h"
 #include "ipc/cli/table.h"
@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#define WATCH_INTERVAL_MS 1000
 #define SCOPES_A_PAGE 1000
 
 static bool is_json(const struct cli *cli)
@@ -71,81 +70,6 @@ enum exit_code run_capabilities(struct cli *cli)
     if (code == EXIT_DONE && !is_json(cli))
         json_print_tree(&cli->screen, result, 0);
     return code;
-}
-
-static void print_problem(const struct screen *screen, json_t *problem)
-{
-    (void) printf("%sproblem%s  ", screen_style(screen, STYLE_BAD), screen_end(screen));
-    if (json_is_string(problem)) {
-        AUTO_FREE char *line =
-            screen_line(json_string_value(problem), json_string_length(problem), true);
-        (void) puts(line ? line : "");
-        return;
-    }
-    (void) putchar('\n');
-    json_print_tree(screen, problem, 2);
-}
-
-/* Problems come last, where the eye rests. */
-static void print_status(const struct screen *screen, json_t *status)
-{
-    json_t *problems = json_incref(json_object_get(status, "problems"));
-
-    (void) json_object_del(status, "problems");
-    json_print_tree(screen, status, 0);
-    for (size_t i = 0; i < json_array_size(problems); i++)
-        print_problem(screen, json_array_get(problems, i));
-    if (json_array_size(problems) == 0)
-        (void) printf("%sno problems%s\n", screen_style(screen, STYLE_GOOD), screen_end(screen));
-    json_decref(problems);
-}
-
-static enum exit_code report_status(struct cli *cli, bool is_redrawn)
-{
-    AUTO_JSON json_t *result = NULL;
-    AUTO_FREE char *text = NULL;
-
-    enum exit_code code = request_run_quietly(cli, "status", NULL, &result, &text);
-    if (is_redrawn)
-        (void) fputs("\033[H\033[2J", stdout);
-    if (code == EXIT_DONE && is_json(cli))
-        (void) puts(text);
-    else if (code == EXIT_DONE)
-        print_status(&cli->screen, result);
-    (void) fflush(stdout);
-    return code;
-}
-
-/* Sleeps, but not over a signal. */
-static void pause_between_reports(void)
-{
-    const struct timespec interval = {.tv_sec = WATCH_INTERVAL_MS / 1000,
-                                      .tv_nsec = WATCH_INTERVAL_MS % 1000 * 1000000L};
-
-    if (!stop_signal())
-        (void) nanosleep(&interval, NULL);
-}
-
-/* An agent that is away may come back, so only a wrong endpoint or unwritable output end it. */
-static enum exit_code watch_status(struct cli *cli)
-{
-    bool is_redrawn = cli->screen.is_terminal && !is_json(cli);
-    enum exit_code code = EXIT_DONE;
-
-    while (!stop_signal() && !ferror(stdout)) {
-        code = report_status(cli, is_redrawn);
-        if (code == EXIT_USAGE)
-            return code;
-        pause_between_reports();
-        if (!is_redrawn && !is_json(cli) && code == EXIT_DONE)
-            (void) putchar('\n');
-    }
-    return code;
-}
-
-enum exit_code run_status(struct cli *cli)
-{
-    return cli->options.given & OPTION_WATCH ? watch_status(cli) : report_status(cli, false);
 }
 
 static void add_scopes(struct table *table, const json_t *scopes)

@@ -9,42 +9,52 @@
 
 static const struct command commands[] = {
     {"search", run_search, OPTIONS_SCOPE | OPTIONS_FRESHNESS | OPTION_TOP_K | OPTION_CATEGORY, 1,
-     WORDS_ANY, "WORD...", "find facts, best first",
-     "Words, or \"a phrase\", AND, OR, NOT, NEAR, prefix* and parentheses. Put -- before words "
-     "that "
-     "begin with a dash."},
-    {"list", run_list, OPTIONS_SCOPE | OPTIONS_FRESHNESS | OPTION_CATEGORY, 0, 0, "",
-     "list a scope's facts", "Fact files that cannot be read are listed on standard error."},
+     WORDS_ANY, "QUERY...", "find facts, best first",
+     "A query is words, or \"a phrase\", AND, OR, NOT, NEAR, prefix* and parentheses. Put -- "
+     "before "
+     "words that begin with a dash."},
+    {"list", run_list,
+     OPTIONS_SCOPE | OPTIONS_FRESHNESS | OPTION_CATEGORY | OPTION_LIMIT | OPTION_OFFSET, 0, 0, "",
+     "list a scope's facts",
+     "In the order of their ids. Fact files that cannot be read are listed on standard error."},
     {"get", run_get, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 1, 1, "FACT", "show one fact by its id",
      NULL},
     {"memory", run_memory, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 0, 0, "",
-     "show summaries and facts of a scope", NULL},
+     "show summaries and facts of a scope",
+     "Exits with 1 when there are neither and nothing was ever written."},
     {"summaries", run_summaries, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 0, 0, "",
-     "show a user's summaries", NULL},
+     "show a user's summaries", "Those that are not empty; exits with 1 when all are."},
     {"export", run_export, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 0, 0, "",
      "print a scope's memory as a JSON document", NULL},
     {"context", run_context, OPTIONS_SCOPE, 0, 0, "",
-     "print the text that is put into an agent's prompt", NULL},
-    {"status", run_status, OPTION_WATCH, 0, 0, "", "show how the agent is doing",
-     "With --watch on a terminal the screen is redrawn; elsewhere each report follows the last."},
+     "print the text that is put into an agent's prompt",
+     "The agent at the endpoint may not support it (`memsync capabilities` tells: get_context); "
+     "then the exit code is 4."},
+    {"status", run_status, OPTION_WATCH | OPTION_INTERVAL, 0, 0, "", "show how the agent is doing",
+     "With --watch on a terminal the screen is redrawn with the main numbers and their rates; "
+     "elsewhere, each look prints a line of name=value. With --json each line is a whole status."},
     {"scopes", run_scopes, OPTION_USER | OPTION_NO_USER, 0, 0, "",
      "list the scopes that the agent knows",
      "Those of one user with -u; MEMSYNC_USER does not count here."},
     {"refresh", run_refresh, OPTIONS_SCOPE | OPTION_FULL | OPTION_ALL | OPTION_ACCEPT_VOLUME, 0, 0,
      "", "bring the index in step with the volume",
-     "Searches do this by themselves. --full is for files that were edited by hand."},
+     "Searches do this by themselves. --full is for files that were edited by hand. --all and "
+     "--accept-volume are about every scope, and go with no user, agent or --full."},
     {"verify", run_verify, OPTIONS_SCOPE, 0, 0, "",
-     "compare the index with the volume, fact by fact", "Exits with 1 when they differ."},
+     "compare the index with the volume, fact by fact",
+     "Exits with 1 when they differ, or when there is nothing to compare."},
     {"events", run_events, OPTIONS_SCOPE | OPTION_COUNT, 0, 0, "",
      "show changes as they happen, until interrupted",
-     "Without a user: those of all scopes. With a user but no agent: those of all his agents."},
+     "Without a user: those of all scopes. With a user but no agent: those of all agents of that "
+     "user."},
     {"ping", run_ping, 0, 0, 0, "", "ask whether the agent is there, and which it is", NULL},
     {"capabilities", run_capabilities, 0, 0, 0, "", "show what the agent's backend can do", NULL},
     {"backends", run_capabilities, 0, 0, 0, "", "the same as capabilities", NULL},
     {"doctor", run_doctor, 0, 1, 2, "VOLUME [INDEX_DIR]",
      "check whether a volume and an index directory are fit for use",
      "Needs no agent. Writes probes to VOLUME/.memsyncd and removes them. Exits with 1 when "
-     "something is wrong, 0 when there are warnings at most."},
+     "something is wrong, also when VOLUME cannot be opened; with 0 when there are warnings at "
+     "most."},
     {"version", run_version, 0, 0, 0, "", "show the version", NULL},
     {"help", run_help, 0, 0, 1, "[COMMAND]", "show help", NULL},
 };

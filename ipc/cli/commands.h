@@ -26,8 +26,8 @@ const char *command_nearest(const char *name);
 /* help.c */
 enum exit_code run_help(struct cli *cli);
 enum exit_code run_version(struct cli *cli);
-void help_print_overview(FILE *file);
-void help_print_command(FILE *file, const struct command *command);
+void help_print_overview(FILE *file, const struct screen *screen);
+void help_print_command(FILE *file, const struct screen *screen, const struct command *command);
 
 /* facts.c */
 enum exit_code run_search(struct cli *cli);
@@ -43,8 +43,10 @@ enum exit_code run_context(struct cli *cli);
 /* agent.c */
 enum exit_code run_ping(struct cli *cli);
 enum exit_code run_capabilities(struct cli *cli);
-enum exit_code run_status(struct cli *cli);
 enum exit_code run_scopes(struct cli *cli);
+
+/* status.c */
+enum exit_code run_status(struct cli *cli);
 
 /* upkeep.c */
 enum exit_code run_refresh(struct cli *cli);

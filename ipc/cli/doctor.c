@@ -12,6 +12,9 @@
 
 #define OWN_DIRECTORY ".memsyncd"
 #define PROBE_TRIES 10
+#define INDENT 20 /* of messages, on a terminal */
+#define INDENT_NARROW 2
+#define WIDTH_NARROW 60
 
 static const char *const level_names[] = {
     [LEVEL_OK] = "ok", [LEVEL_INFO] = "info", [LEVEL_WARNING] = "warning", [LEVEL_ERROR] = "error"};
@@ -155,25 +158,47 @@ static void print_finding(const struct screen *screen, const json_t *finding)
         (void) printf("%s\t%s\t%s\t%s\n", level, check, message ? message : "", cure ? cure : "");
         return;
     }
-    (void) printf("%s%-8s%s %-10s %s\n", screen_style(screen, style_of(level)), level,
-                  screen_end(screen), check, message ? message : "");
-    if (cure && *cure)
-        (void) printf("%20s%s%s%s\n", "", screen_style(screen, STYLE_FAINT), cure,
-                      screen_end(screen));
+    bool is_narrow = screen->width < WIDTH_NARROW;
+    size_t indent = is_narrow ? INDENT_NARROW : INDENT;
+    (void) printf("%s%-8s%s %-10s ", screen_style(screen, style_of(level)), level,
+                  screen_end(screen), check);
+    if (is_narrow)
+        (void) printf("\n%*s", (int) indent, "");
+    screen_wrap(stdout, message ? message : "", indent, screen->width);
+    if (!cure || !*cure)
+        return;
+    (void) printf("%*s%s", (int) indent, "", screen_style(screen, STYLE_FAINT));
+    screen_wrap(stdout, cure, indent, screen->width);
+    (void) fputs(screen_end(screen), stdout);
 }
 
 static void print_findings(const struct cli *cli, const struct doctor *doctor)
 {
     if (cli->options.given & OPTION_JSON) {
+        json_t *path = json_string(doctor->volume_path);
         AUTO_JSON json_t *report =
-            json_pack("{s:s?, s:O, s:s}", "volume", doctor->volume_path, "findings",
-                      doctor->findings, "worst", level_names[doctor->worst]);
+            json_pack("{s:o, s:O, s:s}", "volume", path ? path : json_string("(not UTF-8)"),
+                      "findings", doctor->findings, "worst", level_names[doctor->worst]);
         AUTO_FREE char *text = json_dumps(report, JSON_COMPACT);
         (void) puts(text ? text : "{}");
         return;
     }
     for (size_t i = 0; i < json_array_size(doctor->findings); i++)
         print_finding(&cli->screen, json_array_get(doctor->findings, i));
+}
+
+/* Whatever cannot be opened is the one finding. */
+static void find_unopened(struct doctor *doctor, int error)
+{
+    const char *cure = "give the directory that holds, or will hold, users/ and memory.json";
+
+    if (error == EACCES || error == EPERM)
+        cure = "run this as the agent's user, or let it read and enter the directory";
+    else if (error == ENOENT)
+        cure = "mount the volume, or make the directory";
+    (void) snprintf(doctor->volume_path, sizeof doctor->volume_path, "%s", doctor->volume);
+    doctor_find(doctor, LEVEL_ERROR, "volume", cure, "cannot open \"%s\": %s", doctor->volume,
+                strerror(error));
 }
 
 enum exit_code run_doctor(struct cli *cli)
@@ -184,12 +209,11 @@ enum exit_code run_doctor(struct cli *cli)
 
     doctor.index = cli->options.argument_count > 2 ? words[2] : NULL;
     AUTO_CLOSE int volume_fd = open(doctor.volume, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (volume_fd < 0 || !realpath(doctor.volume, doctor.volume_path)) {
-        complain(cli->command, "cannot open %s: %s", doctor.volume, strerror(errno));
-        return EXIT_USAGE;
-    }
     doctor.volume_fd = volume_fd;
-    run_checks(&doctor);
+    if (volume_fd < 0 || !realpath(doctor.volume, doctor.volume_path))
+        find_unopened(&doctor, errno);
+    else
+        run_checks(&doctor);
     if (!stop_signal())
         print_findings(cli, &doctor);
     return doctor.worst == LEVEL_ERROR ? EXIT_NOTHING : EXIT_DONE;

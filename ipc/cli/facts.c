@@ -123,6 +123,10 @@ enum exit_code run_list(struct cli *cli)
 
     if (!params)
         return EXIT_USAGE;
+    if (cli->options.given & OPTION_LIMIT)
+        (void) json_object_set_new(params, "limit", json_integer(cli->options.limit));
+    if (cli->options.given & OPTION_OFFSET)
+        (void) json_object_set_new(params, "offset", json_integer(cli->options.offset));
     enum exit_code code = request_run(cli, "list_facts", params, &result);
     if (code != EXIT_DONE)
         return code;

@@ -3,53 +3,52 @@
 
 #include <string.h>
 
-#define LINE_WIDTH 78
+#define WIDTH_MAX 80
+#define WIDTH_MIN 60
+#define NAME_WIDTH 16
 
-void help_print_overview(FILE *file)
+static size_t width_of(const struct screen *screen)
 {
+    if (!screen->is_terminal || screen->width > WIDTH_MAX)
+        return WIDTH_MAX;
+    return screen->width < WIDTH_MIN ? WIDTH_MIN : screen->width;
+}
+
+void help_print_overview(FILE *file, const struct screen *screen)
+{
+    size_t width = width_of(screen);
+
     (void) fputs("usage: memsync [OPTION]... COMMAND [ARGUMENT]...\n\nCommands:\n", file);
-    for (size_t i = 0; command_at(i); i++)
-        (void) fprintf(file, "  %-13s %s\n", command_at(i)->name, command_at(i)->summary);
-    (void) fputs("\nOptions:\n", file);
-    options_print_help(file, OPTIONS_GLOBAL);
-    (void) fputs("\n`memsync help COMMAND` tells more; memsync(1) has everything.\n"
-                 "Exit codes: 0 done, 1 no result, 2 usage, 3 no agent, 4 refused, 5 corrupt.\n",
-                 file);
-}
-
-/* Prints a paragraph in lines of at most LINE_WIDTH. */
-static void print_wrapped(FILE *file, const char *text)
-{
-    size_t column = 0;
-
-    while (*text) {
-        size_t size = strcspn(text, " ");
-        if (column > 0 && column + 1 + size > LINE_WIDTH) {
-            (void) fputc('\n', file);
-            column = 0;
-        }
-        (void) fprintf(file, "%s%.*s", column > 0 ? " " : "", (int) size, text);
-        column += size + (column > 0);
-        text += size + (text[size] == ' ');
+    for (size_t i = 0; command_at(i); i++) {
+        (void) fprintf(file, "  %-*s ", NAME_WIDTH - 3, command_at(i)->name);
+        screen_wrap(file, command_at(i)->summary, NAME_WIDTH, width);
     }
+    (void) fputs("\nOptions:\n", file);
+    options_print_help(file, OPTIONS_GLOBAL, width);
     (void) fputc('\n', file);
+    screen_wrap(file, "`memsync help COMMAND` tells more; memsync(1) has everything.", 0, width);
+    screen_wrap(file, "Exit codes: 0 done, 1 no result, 2 usage, 3 no agent, 4 refused, 5 corrupt.",
+                0, width);
 }
 
-void help_print_command(FILE *file, const struct command *command)
+void help_print_command(FILE *file, const struct screen *screen, const struct command *command)
 {
-    (void) fprintf(file, "usage: memsync %s%s%s%s\n\n%s.\n", command->name,
+    size_t width = width_of(screen);
+
+    (void) fprintf(file, "usage: memsync %s%s%s%s\n\n", command->name,
                    command->options ? " [OPTION]..." : "", *command->synopsis ? " " : "",
-                   command->synopsis, command->summary);
+                   command->synopsis);
+    (void) fprintf(file, "%s.\n", command->summary);
     if (command->help) {
         (void) fputc('\n', file);
-        print_wrapped(file, command->help);
+        screen_wrap(file, command->help, 0, width);
     }
     if (command->options) {
         (void) fputs("\nOptions:\n", file);
-        options_print_help(file, command->options);
+        options_print_help(file, command->options, width);
     }
     (void) fputs("\nOptions of all commands:\n", file);
-    options_print_help(file, OPTIONS_GLOBAL);
+    options_print_help(file, OPTIONS_GLOBAL, width);
 }
 
 enum exit_code run_help(struct cli *cli)
@@ -57,7 +56,7 @@ enum exit_code run_help(struct cli *cli)
     const struct options *options = &cli->options;
 
     if (options->argument_count < 2) {
-        help_print_overview(stdout);
+        help_print_overview(stdout, &cli->screen);
         return EXIT_DONE;
     }
     const char *name = options->arguments[1];
@@ -68,13 +67,16 @@ enum exit_code run_help(struct cli *cli)
                  nearest ? nearest : "", nearest ? "?" : "");
         return EXIT_USAGE;
     }
-    help_print_command(stdout, command);
+    help_print_command(stdout, &cli->screen, command);
     return EXIT_DONE;
 }
 
 enum exit_code run_version(struct cli *cli)
 {
-    (void) cli;
-    (void) printf("memsync %s (protocol %d)\n", memsync_version(), MEMSYNC_PROTOCOL);
+    const char *form = cli->options.given & OPTION_JSON
+                           ? "{\"name\":\"memsync\",\"version\":\"%s\",\"protocol\":%d}\n"
+                           : "memsync %s (protocol %d)\n";
+
+    (void) printf(form, memsync_version(), MEMSYNC_PROTOCOL);
     return EXIT_DONE;
 }

@@ -40,7 +40,7 @@ static void catch_signals(void)
 
 void complain(const struct command *command, const char *format, ...)
 {
-    char message[1000];
+    char message[2000];
     va_list arguments;
 
     va_start(arguments, format);
@@ -60,6 +60,17 @@ static enum exit_code refuse_command(const char *name)
     return EXIT_USAGE;
 }
 
+/* The argument's name in the synopsis, without what marks it as optional or repeated. */
+static void complain_about_missing(const struct command *command, size_t words)
+{
+    const char *name = command->synopsis;
+
+    while (words-- > 0)
+        name += strcspn(name, " ") + 1;
+    complain(command, "%.*s is missing; usage: memsync %s %s", (int) strcspn(name, " ."), name,
+             command->name, command->synopsis);
+}
+
 static enum exit_code check_usage(const struct cli *cli)
 {
     const struct command *command = cli->command;
@@ -71,11 +82,14 @@ static enum exit_code check_usage(const struct cli *cli)
         complain(command, "takes no option --%s", misplaced);
         return EXIT_USAGE;
     }
-    if (words < command->words_min || words > command->words_max) {
-        complain(command,
-                 words < command->words_min ? "something is missing; usage: memsync %s %s"
-                                            : "too much was given; usage: memsync %s %s",
-                 command->name, command->synopsis);
+    if (words < command->words_min) {
+        complain_about_missing(command, words);
+        return EXIT_USAGE;
+    }
+    if (words > command->words_max) {
+        complain(command, "takes no \"%s\"; usage: memsync %s%s%s",
+                 cli->options.arguments[command->words_max + 1], command->name,
+                 *command->synopsis ? " " : "", command->synopsis);
         return EXIT_USAGE;
     }
     return EXIT_DONE;
@@ -89,14 +103,14 @@ static enum exit_code run_command(struct cli *cli)
         return run_version(cli);
     if (options->argument_count == 0) {
         bool is_wanted = options->given & OPTION_HELP;
-        help_print_overview(is_wanted ? stdout : stderr);
+        help_print_overview(is_wanted ? stdout : stderr, &cli->screen);
         return is_wanted ? EXIT_DONE : EXIT_USAGE;
     }
     cli->command = command_find(options->arguments[0]);
     if (!cli->command)
         return refuse_command(options->arguments[0]);
     if (options->given & OPTION_HELP) {
-        help_print_command(stdout, cli->command);
+        help_print_command(stdout, &cli->screen, cli->command);
         return EXIT_DONE;
     }
     enum exit_code code = check_usage(cli);

@@ -27,11 +27,10 @@ static void print_summary(const struct screen *screen, const char *section, cons
                   date ? date : "", screen_end(screen), text ? text : "");
 }
 
-/* Prints those that are not empty; tells how many. */
-static size_t print_summaries(const struct screen *screen, const json_t *holder)
+/* Prints those that are not empty. */
+static void print_summaries(const struct screen *screen, const json_t *holder)
 {
     static const char *const sections[] = {"user", "history"};
-    size_t count = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
         json_t *section = json_object_get(holder, sections[i]);
@@ -42,10 +41,8 @@ static size_t print_summaries(const struct screen *screen, const json_t *holder)
             if (json_string_length(json_object_get(entry, "summary")) == 0)
                 continue;
             print_summary(screen, sections[i], name, entry);
-            count++;
         }
     }
-    return count;
 }
 
 static size_t count_summaries(const json_t *holder)
@@ -63,6 +60,15 @@ static size_t count_summaries(const json_t *holder)
     return count;
 }
 
+/* Says so when a document is the one that every unknown user gets. */
+static bool has_nothing(const struct cli *cli, const json_t *result, const json_t *document)
+{
+    size_t things = json_array_size(json_object_get(document, "facts")) + count_summaries(document);
+
+    return request_note_nothing(cli, result,
+                                json_integer_value(json_object_get(document, "revision")), things);
+}
+
 static void print_memory(const struct screen *screen, const json_t *memory)
 {
     const json_t *revision = json_object_get(memory, "revision");
@@ -73,7 +79,7 @@ static void print_memory(const struct screen *screen, const json_t *memory)
         (void) printf("revision %" JSON_INTEGER_FORMAT ", ", json_integer_value(revision));
     (void) printf("last updated %s, %zu facts\n\n", date && *date ? date : "never",
                   json_array_size(json_object_get(memory, "facts")));
-    (void) print_summaries(screen, memory);
+    print_summaries(screen, memory);
     facts_print_table(screen, json_object_get(memory, "facts"));
 }
 
@@ -82,9 +88,14 @@ enum exit_code run_memory(struct cli *cli)
     AUTO_JSON json_t *result = NULL;
 
     enum exit_code code = ask(cli, "get_memory", &result);
-    if (code == EXIT_DONE && !(cli->options.given & OPTION_JSON))
-        print_memory(&cli->screen, json_object_get(result, "memory"));
-    return code;
+    if (code != EXIT_DONE)
+        return code;
+    const json_t *memory = json_object_get(result, "memory");
+    if (has_nothing(cli, result, memory))
+        return EXIT_NOTHING;
+    if (!(cli->options.given & OPTION_JSON))
+        print_memory(&cli->screen, memory);
+    return EXIT_DONE;
 }
 
 enum exit_code run_summaries(struct cli *cli)
@@ -95,8 +106,10 @@ enum exit_code run_summaries(struct cli *cli)
     if (code != EXIT_DONE)
         return code;
     const json_t *summaries = json_object_get(result, "summaries");
+    if (has_nothing(cli, result, summaries))
+        return EXIT_NOTHING;
     if (!(cli->options.given & OPTION_JSON))
-        (void) print_summaries(&cli->screen, summaries);
+        print_summaries(&cli->screen, summaries);
     return count_summaries(summaries) > 0 ? EXIT_DONE : EXIT_NOTHING;
 }
 

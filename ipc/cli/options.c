@@ -10,6 +10,9 @@
 #define TIMEOUT_MS_MAX 600000
 #define STALENESS_MS_MAX 86400000
 #define COUNT_MAX 1000000
+#define INTERVAL_S_MIN 0.1
+#define INTERVAL_S_MAX 3600.0
+#define NAMES_WIDTH 29
 
 static const struct option_row {
     char letter; /* 0: the long name only */
@@ -37,8 +40,11 @@ static const struct option_row {
     {0, "all", NULL, OPTION_ALL, "every scope that the agent knows"},
     {0, "accept-volume", NULL, OPTION_ACCEPT_VOLUME,
      "take the volume that is mounted now for the right one"},
-    {0, "watch", NULL, OPTION_WATCH, "show it again every second until interrupted"},
+    {0, "watch", NULL, OPTION_WATCH, "show the main numbers again and again until interrupted"},
+    {0, "interval", "S", OPTION_INTERVAL, "with --watch: seconds from one look to the next (1)"},
     {0, "count", "N", OPTION_COUNT, "stop after this many"},
+    {0, "limit", "N", OPTION_LIMIT, "at most this many facts"},
+    {0, "offset", "N", OPTION_OFFSET, "without the first N facts"},
 };
 
 #define OPTION_ROWS ARRAY_SIZE(option_rows)
@@ -63,6 +69,22 @@ static bool read_number(const char *name, const char *text, long min, long max, 
         return false;
     }
     *ret = value;
+    return true;
+}
+
+static bool read_seconds(const char *name, const char *text, long *ret_ms)
+{
+    char *end;
+
+    errno = 0;
+    double value = strtod(text, &end);
+    if (errno != 0 || end == text || *end != '\0' || !(value >= INTERVAL_S_MIN) ||
+        value > INTERVAL_S_MAX) {
+        complain(NULL, "--%s takes seconds from %g to %g, not \"%s\"", name, INTERVAL_S_MIN,
+                 INTERVAL_S_MAX, text);
+        return false;
+    }
+    *ret_ms = (long) (value * 1000 + 0.5);
     return true;
 }
 
@@ -116,6 +138,12 @@ static bool take_option(struct options *options, const struct option_row *row, c
         return read_number(row->name, value, 0, STALENESS_MS_MAX, &options->max_staleness_ms);
     case OPTION_COUNT:
         return read_number(row->name, value, 1, COUNT_MAX, &options->count);
+    case OPTION_LIMIT:
+        return read_number(row->name, value, 1, COUNT_MAX, &options->limit);
+    case OPTION_OFFSET:
+        return read_number(row->name, value, 0, COUNT_MAX, &options->offset);
+    case OPTION_INTERVAL:
+        return read_seconds(row->name, value, &options->interval_ms);
     default: /* a switch */
         return true;
     }
@@ -159,19 +187,40 @@ static const struct option_row *find_result(int result)
     return NULL;
 }
 
+/* A long option that getopt does not take: one of several with that beginning, or of none. */
+static void refuse_long(const char *word, int size)
+{
+    char names[300] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < OPTION_ROWS; i++) {
+        const char *name = option_rows[i].name;
+        if (size > 2 && strncmp(name, word + 2, (size_t) size - 2) == 0 &&
+            used + strlen(name) + 6 < sizeof names)
+            used += (size_t) sprintf(names + used, "%s--%s", used > 0 ? ", " : "", name);
+    }
+    if (used > 0)
+        complain(NULL, "%.*s may mean %s", size, word, names);
+    else
+        complain(NULL, "unknown option %.*s; see `memsync help`", size, word);
+}
+
 static bool refuse(int result, char **argv)
 {
     const char *word = argv[optind - 1];
     bool is_long = strncmp(word, "--", 2) == 0;
+    int size = (int) (is_long ? strcspn(word, "=") : strlen(word));
 
-    if (result == ':')
-        complain(NULL, "%s needs a value", word);
+    if (result == ':' && is_long)
+        complain(NULL, "%.*s needs a value", size, word);
+    else if (result == ':')
+        complain(NULL, "-%c needs a value", optopt);
     else if (is_long && optopt != 0)
-        complain(NULL, "%s: that option takes no value", word);
-    else if (!is_long && optopt > 0 && optopt < 256)
-        complain(NULL, "unknown option -%c; see `memsync help`", optopt);
+        complain(NULL, "%.*s takes no value", size, word);
+    else if (is_long)
+        refuse_long(word, size);
     else
-        complain(NULL, "unknown or ambiguous option %s; see `memsync help`", word);
+        complain(NULL, "unknown option -%c; see `memsync help`", optopt);
     return false;
 }
 
@@ -212,9 +261,9 @@ const char *options_find_misplaced(const struct options *options, unsigned allow
     return NULL;
 }
 
-void options_print_help(FILE *file, unsigned bits)
+void options_print_help(FILE *file, unsigned bits, size_t width)
 {
-    for (unsigned bit = 1; bit <= OPTION_COUNT; bit <<= 1) {
+    for (unsigned bit = 1; bit <= OPTION_LAST; bit <<= 1) {
         const struct option_row *row = bits & bit ? find_row(bit) : NULL;
         char names[60];
         if (!row)
@@ -222,6 +271,7 @@ void options_print_help(FILE *file, unsigned bits)
         (void) snprintf(names, sizeof names, "%c%c%c --%s%s%s", row->letter ? '-' : ' ',
                         row->letter ? row->letter : ' ', row->letter ? ',' : ' ', row->name,
                         row->value ? " " : "", row->value ? row->value : "");
-        (void) fprintf(file, "  %-26s %s\n", names, row->help);
+        (void) fprintf(file, "  %-*s ", NAMES_WIDTH - 3, names);
+        screen_wrap(file, row->help, NAMES_WIDTH, width);
     }
 }

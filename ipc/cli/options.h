@@ -27,7 +27,11 @@ enum option_bit {
     OPTION_ACCEPT_VOLUME = 1 << 15,
     OPTION_WATCH = 1 << 16,
     OPTION_COUNT = 1 << 17,
+    OPTION_LIMIT = 1 << 18,
+    OPTION_OFFSET = 1 << 19,
+    OPTION_INTERVAL = 1 << 20,
 };
+#define OPTION_LAST OPTION_INTERVAL
 
 /* Every command takes these. */
 #define OPTIONS_GLOBAL                                                                             \
@@ -50,6 +54,9 @@ struct options {
     long top_k;
     long max_staleness_ms;
     long count;
+    long limit;
+    long offset;
+    long interval_ms;
     char *const *arguments; /* the command's name and what follows */
     size_t argument_count;
 };
@@ -61,7 +68,7 @@ MUST_CHECK bool options_parse(int argc, char **argv, struct options *ret);
 /* The first option given that is not among `allowed`, as it is written, or NULL. */
 const char *options_find_misplaced(const struct options *options, unsigned allowed);
 
-/* Prints a line of help for each of these. */
-void options_print_help(FILE *file, unsigned bits);
+/* Prints help for each of these, in lines of at most `width` columns. */
+void options_print_help(FILE *file, unsigned bits, size_t width);
 
 #endif

@@ -71,11 +71,33 @@ enum exit_code request_open(struct cli *cli)
     return EXIT_DONE;
 }
 
-enum exit_code request_complain(const struct cli *cli, int code)
+/* The error as one line of JSON: the agent's as it came, the client's own in the same form. */
+static void print_error_object(int code, const char *message, const char *error)
+{
+    if (error) {
+        (void) fputs("{\"error\":", stderr);
+        for (; *error; error++)
+            (void) fputc(*error == '\n' || *error == '\r' ? ' ' : *error, stderr);
+        (void) fputs("}\n", stderr);
+        return;
+    }
+    json_t *words = json_string(message);
+    AUTO_JSON json_t *object = json_pack("{s:{s:i, s:o, s:{s:s}}}", "error", "code", code,
+                                         "message", words ? words : json_string("(not UTF-8)"),
+                                         "data", "kind", memsync_code_name(code));
+    AUTO_FREE char *text = json_dumps(object, JSON_COMPACT);
+    (void) fprintf(stderr, "%s\n", text ? text : "{\"error\":{}}");
+}
+
+/* `error` is the agent's error object or NULL. */
+static enum exit_code fail(const struct cli *cli, int code, const char *message, const char *error)
 {
     if (code == MEMSYNC_INTERRUPTED)
         return EXIT_SIGNAL; /* main() knows which; nothing to say */
-    complain(cli->command, "%s", memsync_last_error());
+    if (cli->options.given & OPTION_JSON)
+        print_error_object(code, message, error);
+    else
+        complain(cli->command, "%s", message);
     switch (code) {
     case MEMSYNC_NO_AGENT:
         return EXIT_NO_AGENT;
@@ -92,88 +114,26 @@ enum exit_code request_complain(const struct cli *cli, int code)
     }
 }
 
-char *request_scope_name(const json_t *scope)
+enum exit_code request_complain(const struct cli *cli, int code)
 {
-    const json_t *user = json_object_get(scope, "user_id");
-    const json_t *agent = json_object_get(scope, "agent_name");
-    AUTO_FREE char *name = NULL;
-
-    if (asprintf(&name, "%s/%s", json_is_string(user) ? json_string_value(user) : "(no user)",
-                 json_is_string(agent) ? json_string_value(agent) : "(default)") < 0) {
-        name = NULL;
-        return NULL;
-    }
-    return screen_line(name, strlen(name), true);
+    return fail(cli, code, memsync_last_error(), NULL);
 }
 
-static bool is_current(const json_t *scope)
+int request_try(struct cli *cli, const char *method, json_t **ret)
 {
-    const char *state = json_string_value(json_object_get(scope, "state"));
+    AUTO_FREE char *reply = NULL;
+    int code = MEMSYNC_OK;
 
-    return !state || strcmp(state, "fresh") == 0 || strcmp(state, "refreshed") == 0;
-}
-
-/* Present and neither false, 0 nor empty. */
-static bool is_set(const json_t *value)
-{
-    return json_is_true(value) || json_integer_value(value) > 0 || json_array_size(value) > 0;
-}
-
-static void describe_state(FILE *file, const json_t *scope)
-{
-    const json_t *age = json_object_get(scope, "age_ms");
-    const char *reason = json_string_value(json_object_get(scope, "reason"));
-
-    (void) fprintf(file, " is %s", json_string_value(json_object_get(scope, "state")));
-    if (json_is_number(age))
-        (void) fprintf(file, ", last compared %.1f s ago", json_number_value(age) / 1000);
-    if (reason)
-        (void) fprintf(file, " (%s)", reason);
-}
-
-static void describe_scope(FILE *file, const json_t *scope)
-{
-    AUTO_FREE char *name = request_scope_name(scope);
-    bool is_behind = !is_current(scope);
-
-    (void) fputs(name ? name : "", file);
-    if (is_behind)
-        describe_state(file, scope);
-    if (is_set(json_object_get(scope, "unmigrated")))
-        (void) fprintf(file, "%s has facts in the old format, which are not migrated yet",
-                       is_behind ? " and" : "");
-    else if (is_set(json_object_get(scope, "broken")))
-        (void) fprintf(file, "%s has files that cannot be read (`memsync list` names them)",
-                       is_behind ? " and" : "");
-}
-
-static bool is_worth_a_note(const json_t *scope)
-{
-    return json_is_object(scope) &&
-           (!is_current(scope) || is_set(json_object_get(scope, "unmigrated")) ||
-            is_set(json_object_get(scope, "broken")));
-}
-
-void request_note_scopes(const struct cli *cli, const json_t *result)
-{
-    json_t *scopes = json_object_get(result, "scopes");
-    json_t *scope = json_object_get(result, "scope");
-    AUTO_FREE char *note = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&note, &size);
-
-    if (!file)
-        return;
-    size_t count = json_is_array(scopes) ? json_array_size(scopes) : 1;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *one = json_is_array(scopes) ? json_array_get(scopes, i) : scope;
-        if (!is_worth_a_note(one))
-            continue;
-        (void) fputs(ftell(file) > 0 ? "; " : "", file);
-        describe_scope(file, one);
-    }
-    if (fclose(file) == 0 && size > 0)
-        complain(cli->command, "%s", note);
+    if (!cli->client)
+        code = memsync_open(cli->options.endpoint, &cli->client);
+    if (code != MEMSYNC_OK)
+        return code;
+    stop_interrupts(cli->client);
+    code = memsync_call(cli->client, method, NULL, (int) cli->options.timeout_ms, &reply);
+    if (code != MEMSYNC_OK)
+        return code;
+    *ret = json_text_load(reply);
+    return *ret ? MEMSYNC_OK : MEMSYNC_BAD_REPLY;
 }
 
 enum exit_code request_run_quietly(struct cli *cli, const char *method, const json_t *params,
@@ -187,12 +147,10 @@ enum exit_code request_run_quietly(struct cli *cli, const char *method, const js
         return opened;
     int code = memsync_call(cli->client, method, text, (int) cli->options.timeout_ms, &reply);
     if (code != MEMSYNC_OK)
-        return request_complain(cli, code);
+        return fail(cli, code, memsync_last_error(), reply);
     json_t *result = json_text_load(reply);
-    if (!result) {
-        complain(cli->command, "the agent's answer cannot be read");
-        return EXIT_CORRUPT;
-    }
+    if (!result)
+        return fail(cli, MEMSYNC_BAD_REPLY, "the agent's answer cannot be read", NULL);
     *ret = result;
     *ret_text = TAKE_PTR(reply);
     return EXIT_DONE;

@@ -13,7 +13,8 @@ MUST_CHECK bool request_add_text(const struct cli *cli, json_t *params, const ch
                                  const char *text);
 
 /* Calls a method and reads its result, which the caller owns. With --json it is printed as it came.
- * Says on standard error what went wrong, and when the answer may be out of date. */
+ * Says on standard error what went wrong (with --json as one line of JSON, the error object), and
+ * when the answer may be out of date. */
 enum exit_code request_run(struct cli *cli, const char *method, const json_t *params, json_t **ret);
 
 /* The same, silent: nothing is printed; `*ret_text` gets the result as it came, to be freed. */
@@ -24,10 +25,23 @@ enum exit_code request_run_quietly(struct cli *cli, const char *method, const js
  * current truth; nothing when all did. */
 void request_note_scopes(const struct cli *cli, const json_t *result);
 
+/* Says on standard error that a scope has nothing, if that is so: its revision is 0, `things` (what
+ * the answer has of it) too, and no file of it waits to be read or migrated. */
+MUST_CHECK bool request_note_nothing(const struct cli *cli, const json_t *result,
+                                     json_int_t revision, size_t things);
+
+/* "memsync -u u1 COMMAND": what to type for another command on the same scope, quoted for a shell
+ * and harmless; to be freed. */
+char *request_command_line(const struct cli *cli, const char *command);
+
+/* Calls a method without parameters and says nothing: a code of memsync.h, with
+ * memsync_last_error() for its words. The caller owns the result. */
+MUST_CHECK int request_try(struct cli *cli, const char *method, json_t **ret);
+
 /* Opens the client unless it is open. */
 enum exit_code request_open(struct cli *cli);
 
-/* Complains about a failed call and tells the exit code for it. */
+/* Complains about a failed call, with --json as an error object, and tells the exit code for it. */
 enum exit_code request_complain(const struct cli *cli, int code);
 
 /* "user/agent" of an object with user_id and agent_name, harmless, to be freed. */

@@ -10,6 +10,9 @@
 
 #define WIDTH_DEFAULT 80
 #define WIDTH_MIN 20
+#define HEIGHT_DEFAULT 24
+#define HEIGHT_MIN 4
+#define ROOM_MIN 10    /* for wrapped text */
 #define ESCAPE_BYTES 8 /* \u202e and a NUL */
 
 static const char *const style_codes[] = {
@@ -26,17 +29,27 @@ static void set_locale(void)
     (void) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-static size_t find_width(void)
+/* What the environment says, else the terminal, else the default. */
+static size_t find_extent(const char *name, unsigned short of_terminal, size_t least, size_t usual)
+{
+    const char *text = getenv(name);
+    unsigned long extent = text ? strtoul(text, NULL, 10) : 0;
+
+    if (extent == 0)
+        extent = of_terminal;
+    if (extent == 0 || extent > 10000)
+        return usual;
+    return extent < least ? least : extent;
+}
+
+static void find_size(struct screen *screen)
 {
     struct winsize size;
-    const char *columns = getenv("COLUMNS");
-    unsigned long width = columns ? strtoul(columns, NULL, 10) : 0;
 
-    if (width == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
-        width = size.ws_col;
-    if (width == 0 || width > 10000)
-        return WIDTH_DEFAULT;
-    return width < WIDTH_MIN ? WIDTH_MIN : width;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
+        size = (struct winsize){0};
+    screen->width = find_extent("COLUMNS", size.ws_col, WIDTH_MIN, WIDTH_DEFAULT);
+    screen->height = find_extent("LINES", size.ws_row, HEIGHT_MIN, HEIGHT_DEFAULT);
 }
 
 void screen_setup(struct screen *screen, const char *color)
@@ -46,10 +59,10 @@ void screen_setup(struct screen *screen, const char *color)
 
     set_locale();
     screen->is_terminal = isatty(STDOUT_FILENO) == 1;
-    screen->width = find_width();
+    screen->can_redraw = screen->is_terminal && term && strcmp(term, "dumb") != 0;
+    find_size(screen);
     if (strcmp(color, "auto") == 0)
-        screen->has_color =
-            screen->is_terminal && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
+        screen->has_color = screen->can_redraw && !(no_color && *no_color);
     else
         screen->has_color = strcmp(color, "always") == 0;
 }
@@ -164,4 +177,37 @@ size_t screen_width(const char *text)
 
     (void) screen_fit(text, (size_t) -1 / 2, &columns);
     return columns;
+}
+
+/* The bytes that go into a line of `room` columns, and how many are to be skipped behind them. */
+static size_t break_line(const char *text, size_t room, size_t *ret_skip)
+{
+    size_t used;
+    size_t size = screen_fit(text, room, &used);
+    size_t end = size;
+
+    *ret_skip = 0;
+    if (text[size] == '\0')
+        return size;
+    while (end > 0 && text[end] != ' ')
+        end--;
+    if (end == 0) { /* one long word; at least a character goes on */
+        size_t length;
+        (void) decode(text, strlen(text), &length);
+        return size > 0 ? size : length;
+    }
+    *ret_skip = 1;
+    return end;
+}
+
+void screen_wrap(FILE *file, const char *text, size_t indent, size_t width)
+{
+    size_t room = width > indent + ROOM_MIN ? width - indent : ROOM_MIN;
+    size_t skip;
+
+    for (bool is_first = true; is_first || *text; is_first = false) {
+        size_t size = break_line(text, room, &skip);
+        (void) fprintf(file, "%*s%.*s\n", is_first ? 0 : (int) indent, "", (int) size, text);
+        text += size + skip;
+    }
 }

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 enum style {
     STYLE_PLAIN,
@@ -24,11 +25,13 @@ enum style {
 struct screen {
     bool is_terminal;
     bool has_color;
-    size_t width; /* columns; of a terminal */
+    bool can_redraw; /* a terminal whose cursor can be moved */
+    size_t width;    /* columns; of a terminal */
+    size_t height;   /* rows */
 };
 
-/* Looks at standard output, $NO_COLOR, $TERM and $COLUMNS. `color` is auto, always or never. Sets
- * the locale for character widths. */
+/* Looks at standard output, $NO_COLOR, $TERM, $COLUMNS and $LINES. `color` is auto, always or
+ * never. Sets the locale for character widths. */
 void screen_setup(struct screen *screen, const char *color);
 
 /* What switches a style on, "" without colour; and what ends it. */
@@ -47,5 +50,10 @@ size_t screen_width(const char *text);
 
 /* How many bytes of the text fit into `columns`. */
 size_t screen_fit(const char *text, size_t columns, size_t *ret_columns);
+
+/* Prints a harmless line in lines of at most `width` columns, broken at spaces, in the middle of a
+ * word only where it is too long for a line. It begins in column `indent`, where the cursor is, and
+ * goes on there; a newline ends it. */
+void screen_wrap(FILE *file, const char *text, size_t indent, size_t width);
 
 #endif

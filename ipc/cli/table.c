@@ -11,6 +11,7 @@
 #define COLUMNS_MAX 12
 #define GAP 2
 #define LAST_WIDTH_MIN 12
+#define TEXT_WIDTH_MIN 4
 
 struct table {
     const struct screen *screen;
@@ -97,14 +98,46 @@ static void measure(const struct table *table, size_t widths[])
         if (width > widths[column])
             widths[column] = width;
     }
-    size_t before = 0;
-    for (size_t i = 0; i + 1 < table->column_count; i++)
-        before += widths[i] + GAP;
-    size_t *last = &widths[table->column_count - 1];
-    size_t room = table->screen->width > before + LAST_WIDTH_MIN ? table->screen->width - before
-                                                                 : LAST_WIDTH_MIN;
-    if (*last > room)
-        *last = room;
+}
+
+/* Takes from one column until `excess` is gone or the column has only `least`. */
+static void take_from(size_t *width, size_t least, size_t *excess)
+{
+    size_t spare = *width > least ? *width - least : 0;
+    size_t taken = spare < *excess ? spare : *excess;
+
+    *width -= taken;
+    *excess -= taken;
+}
+
+/* The widest column of text, or of all where `with_numbers`, that has more than `least`. */
+static size_t *find_widest(const struct table *table, size_t widths[], size_t least,
+                           bool with_numbers)
+{
+    size_t *widest = NULL;
+
+    for (size_t i = 0; i < table->column_count; i++) {
+        bool counts = with_numbers || !table->columns[i].is_number;
+        if (counts && widths[i] > (widest ? *widest : least))
+            widest = &widths[i];
+    }
+    return widest;
+}
+
+/* The last column gives way first, then the widest ones of text, numbers at the very last. */
+static void squeeze(const struct table *table, size_t widths[])
+{
+    size_t total = GAP * (table->column_count - 1);
+    size_t *widest;
+
+    for (size_t i = 0; i < table->column_count; i++)
+        total += widths[i];
+    size_t excess = total > table->screen->width ? total - table->screen->width : 0;
+    take_from(&widths[table->column_count - 1], LAST_WIDTH_MIN, &excess);
+    while (excess > 0 && (widest = find_widest(table, widths, TEXT_WIDTH_MIN, false)))
+        take_from(widest, *widest - 1, &excess);
+    while (excess > 0 && (widest = find_widest(table, widths, 1, true)))
+        take_from(widest, *widest - 1, &excess);
 }
 
 static void print_spaces(size_t count)
@@ -135,6 +168,7 @@ static void print_for_people(const struct table *table)
     size_t widths[COLUMNS_MAX];
 
     measure(table, widths);
+    squeeze(table, widths);
     for (size_t i = 0; i < table->column_count; i++)
         print_cell(table, i, table->columns[i].title, widths[i], STYLE_FAINT);
     (void) putchar('\n');

@@ -13,7 +13,7 @@ struct column {
     enum style style;
 };
 
-/* The last column gives way when the terminal is narrow. */
+/* When the terminal is narrow, the last column gives way first, then the widest ones. */
 struct table;
 
 /* `screen` and `columns` must outlive it. NULL: no memory, or more columns than a table has, or

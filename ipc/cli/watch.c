@@ -129,6 +129,10 @@ enum exit_code run_events(struct cli *cli)
     memsync_subscriber *subscriber = NULL;
     long left = cli->options.count;
 
+    if ((cli->options.given & OPTION_AGENT) && !*prefix) {
+        complain(cli->command, "-a needs -u USER, or --no-user");
+        return EXIT_USAGE;
+    }
     enum exit_code code = request_open(cli);
     if (code != EXIT_DONE)
         return code;

@@ -5,6 +5,7 @@
 #include <criterion/new/assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <pthread.h>
@@ -339,6 +340,37 @@ static void make_dead_socket(const char *path)
     (void) close(fd);
 }
 
+/* Calls as a user who may not do what the modes of `path` forbid. */
+static void expect_denied(const char *path, const char *what)
+{
+    bool is_root = geteuid() == 0;
+    char group[300];
+    struct stat st;
+
+    cr_assert(stat(path, &st) == 0 && chmod(path, 0) == 0);
+    const struct group *entry = getgrgid(st.st_gid);
+    (void) snprintf(group, sizeof group, "group %s", entry ? entry->gr_name : "");
+    cr_assert(is_root ? seteuid(65534) == 0 : true);
+    memsync_client *client = open_client(endpoint_of("a"));
+    cr_expect(eq(int, call(client, LONG_MS), MEMSYNC_NO_AGENT));
+    cr_expect(strstr(memsync_last_error(), what) && strstr(memsync_last_error(), group) &&
+                  !strstr(memsync_last_error(), "running"),
+              "%s", memsync_last_error());
+    memsync_close(&client);
+    cr_assert(is_root ? seteuid(0) == 0 : true);
+    cr_assert(chmod(path, 0700) == 0);
+}
+
+Test(client, says_whose_socket_this_user_may_not_open)
+{
+    struct fake *fake = start_fake(echo);
+
+    cr_assert(chmod(directory, 0755) == 0);
+    expect_denied(fake->endpoint + strlen("ipc://"), "may not be opened by this user");
+    expect_denied(directory, "may not be entered by this user");
+    stop_fake(&fake);
+}
+
 Test(client, says_at_once_that_nobody_listens_and_why)
 {
     char path[200];
@@ -516,6 +548,49 @@ Test(client, hands_an_error_on_with_code_and_words)
     json_decref(error);
     memsync_free(reply);
     cr_expect(same(memsync_last_error(), "corrupt: memory.json is half"));
+    memsync_close(&client);
+    stop_fake(&fake);
+}
+
+static const char *error_text; /* what refuse_with() answers */
+
+static void refuse_with(struct fake *fake, const char *request)
+{
+    char text[1000];
+
+    (void) snprintf(text, sizeof text,
+                    "{\"jsonrpc\":\"2.0\",\"id\":%" JSON_INTEGER_FORMAT ",\"error\":%s}",
+                    id_of(request), error_text);
+    send_to_peer(fake, text);
+}
+
+Test(client, names_the_file_that_an_error_is_about)
+{
+    static const struct {
+        const char *error;
+        const char *told;
+    } rows[] = {
+        {"{\"code\":-32003,\"message\":\"line 1: "
+         "half\",\"data\":{\"n\":1e999,\"path\":\"u/m.json\"}}",
+         "corrupt: u/m.json: line 1: half"},
+        {"{\"code\":-32003,\"message\":\"u/m.json is half\",\"data\":{\"path\":\"u/m.json\"}}",
+         "corrupt: u/m.json is half"},
+        {"{\"code\":-32003,\"message\":\"half\",\"data\":{\"path\":null}}", "corrupt: half"},
+        {"{\"code\":-32003,\"message\":\"half\",\"data\":{\"path\":\"\"}}", "corrupt: half"},
+        {"{\"code\":-32003,\"message\":\"half\",\"data\":[\"path\"]}", "corrupt: half"},
+        {"{\"code\":-32003,\"message\":\"half\",\"data\":{\"path\":{\"path\":\"x\"}}}",
+         "corrupt: half"},
+        {"{\"code\":-32003,\"message\":7,\"data\":{\"path\":\"u\\nx\"}}",
+         "corrupt: u x: (no message)"},
+    };
+    struct fake *fake = start_fake(refuse_with);
+    memsync_client *client = open_client(fake->endpoint);
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        error_text = rows[i].error;
+        cr_expect(eq(int, call(client, LONG_MS), MEMSYNC_CORRUPT));
+        cr_expect(same(memsync_last_error(), rows[i].told), "row %zu: %s", i, memsync_last_error());
+    }
     memsync_close(&client);
     stop_fake(&fake);
 }
