@@ -82,7 +82,8 @@ static const struct config_key keys[] = {
     {"ipc.threads", CONFIG_NUMBER, MEMBER(ipc_threads), 1, 64, .standard = "4",
      .help = "Threads for requests that have to wait for the volume."},
     {"ipc.max_message_bytes", CONFIG_BYTES, MEMBER(ipc_max_message_bytes), 4 * KIB, 256 * MIB,
-     .standard = "4M", .help = "Larger requests are told too_large; beyond twice the size they lose their\n"
+     .standard = "4M",
+     .help = "Larger requests are told too_large; beyond twice the size they lose their\n"
              "connection."},
     {"ipc.queue_per_client", CONFIG_NUMBER, MEMBER(ipc_queue_per_client), 1, 65536,
      .standard = "64", .help = "Waiting requests of one client; beyond, it is told busy."},
