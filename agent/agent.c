@@ -285,13 +285,13 @@ static enum status for_key(const char *key, enum status status, struct error *er
     return status;
 }
 
-static enum status refuse_backend(const char *name, struct error *error)
+static void refuse_backend(const char *name, struct error *error)
 {
     AUTO_TEXT struct text known = {0};
 
     for (size_t i = 0; backend_at(i); i++)
         text_append_format(&known, "%s%s", i ? ", " : "", backend_at(i)->name);
-    return error_set(error, STATUS_INVALID, NULL,
+    (void) error_set(error, STATUS_INVALID, NULL,
                      "backend.name: there is no backend \"%s\" (known: %s)", name,
                      text_string(&known));
 }
@@ -301,8 +301,10 @@ static enum status find_backend(const struct config *config, const struct backen
 {
     const struct backend_table *table = backend_find(config->backend_name);
 
-    if (!table)
-        return refuse_backend(config->backend_name, error);
+    if (!table) {
+        refuse_backend(config->backend_name, error);
+        return STATUS_INVALID;
+    }
     *ret = table;
     return for_key("backend.name", backend_check(table, error), error);
 }

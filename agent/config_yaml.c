@@ -290,7 +290,8 @@ static bool has_version(const struct reading *reading, const yaml_node_t *root)
 {
     for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
          pair < root->data.mapping.pairs.top; pair++) {
-        if (strcmp(scalar_text(node_at(reading, pair->key)), "config_version") == 0)
+        const char *name = key_text(node_at(reading, pair->key));
+        if (name && strcmp(name, "config_version") == 0)
             return true;
     }
     return false;
@@ -305,11 +306,9 @@ static enum status read_document(struct reading *reading, const yaml_node_t *roo
     if (root->type != YAML_MAPPING_NODE)
         return fail_at(reading, root, "", "must be a mapping of sections");
     enum status status = visit_pairs(reading, "", root, visit_section);
-    if (status)
-        return status;
     if (!has_version(reading, root))
         warn_at(reading, root, "config_version: " CONFIG_VERSION " is missing");
-    return STATUS_OK;
+    return status;
 }
 
 static enum status fail_parse(const struct reading *reading, const yaml_parser_t *parser)

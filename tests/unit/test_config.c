@@ -252,6 +252,14 @@ Test(config, all_errors_of_a_file_are_told_at_once)
     cr_expect_eq(config->sync_refreshers, 3, "what is right is taken");
 }
 
+Test(config, a_missing_version_is_told_beside_errors)
+{
+    cr_expect_eq(read_text("? [x]\n: 1\nlog: {level: loud}\n"), STATUS_INVALID);
+    expect_contains(text_string(&errors), "c.yaml:1:3: a key must be a short plain word\n", "");
+    expect_contains(text_string(&errors), "c.yaml:3:14: log.level: must be", "");
+    cr_expect_str_eq(text_string(&warnings), "c.yaml:1:1: config_version: 1 is missing\n");
+}
+
 Test(config, errors_beyond_twenty_are_not_told)
 {
     AUTO_TEXT struct text yaml = {0};

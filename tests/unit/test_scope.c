@@ -81,7 +81,7 @@ Test(scope, users_that_cannot_have_a_directory_are_refused)
     const char *const cases[] = {"", "\xff", "a\xed\xa0\x80", "\xc0\xaf"};
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         cr_expect(scope_bucket_of_user(cases[i], bucket, &error) == STATUS_INVALID, "row %zu", i);
-        cr_expect(strstr(error.message, "user"));
+        cr_expect(strstr(error.message, "user_id"));
         cr_expect(strcmp(bucket, "untouched") == 0, "row %zu", i);
     }
     memset(longest, 'x', sizeof longest);
