@@ -23,7 +23,7 @@ static const struct option_row {
 } option_rows[] = {
     {'e', "endpoint", "ENDPOINT", OPTION_ENDPOINT,
      "where the agent listens ($MEMSYNC_ENDPOINT; " MEMSYNC_DEFAULT_ENDPOINT ")"},
-    {0, "json", NULL, OPTION_JSON, "print the agent's answer as it came"},
+    {0, "json", NULL, OPTION_JSON, "print the agent's answer as it came, errors as JSON too"},
     {0, "timeout", "MS", OPTION_TIMEOUT, "wait this long for an answer (5000)"},
     {0, "color", "WHEN", OPTION_COLOR, "auto, always or never; $NO_COLOR means never"},
     {'h', "help", NULL, OPTION_HELP, "show help, also for a command"},
