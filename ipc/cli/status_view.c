@@ -301,12 +301,12 @@ static void draw_lines(const struct screen *screen, char *text)
     (void) fputs("\033[H", stdout);
     for (const char *line; (line = strsep(&rest, "\n")) && rest; shown++) {
         if (shown + 1 == screen->height && count > screen->height) {
-            (void) printf("\033[K... %zu more", count - shown);
+            (void) printf("\n\033[K... %zu more", count - shown);
             break;
         }
         int size = (int) screen_fit(line, screen->width, &used);
         /* The last row has no line end, which would scroll. */
-        (void) printf("%s\033[K%s%.*s%s", shown > 0 ? "\r\n" : "",
+        (void) printf("%s\033[K%s%.*s%s", shown > 0 ? "\n" : "",
                       screen_style(screen, shown == 0 ? STYLE_STRONG : style_of(line)), size, line,
                       screen_end(screen));
     }
