@@ -197,7 +197,8 @@ static void refuse_long(const char *word, int size)
         const char *name = option_rows[i].name;
         if (size > 2 && strncmp(name, word + 2, (size_t) size - 2) == 0 &&
             used + strlen(name) + 6 < sizeof names)
-            used += (size_t) sprintf(names + used, "%s--%s", used > 0 ? ", " : "", name);
+            used += (size_t) snprintf(names + used, sizeof names - used, "%s--%s",
+                                      used > 0 ? ", " : "", name);
     }
     if (used > 0)
         complain(NULL, "%.*s may mean %s", size, word, names);

@@ -109,7 +109,8 @@ class Agent:
             text = answer if isinstance(answer, str) else json.dumps(answer)
             return f'{head}"result":{text}}}'
         except Refusal as refusal:
-            error = {"code": refusal.code, "message": str(refusal), "data": {"retryable": False, "path": refusal.path}}
+            error = {"code": refusal.code, "message": str(refusal),
+                     "data": {"retryable": False, "path": refusal.path}}
             return f'{head}"error":{json.dumps(error)}}}'
 
     def close(self):
