@@ -160,10 +160,8 @@ static void print_finding(const struct screen *screen, const json_t *finding)
     }
     bool is_narrow = screen->width < WIDTH_NARROW;
     size_t indent = is_narrow ? INDENT_NARROW : INDENT;
-    (void) printf("%s%-8s%s %-10s ", screen_style(screen, style_of(level)), level,
-                  screen_end(screen), check);
-    if (is_narrow)
-        (void) printf("\n%*s", (int) indent, "");
+    (void) printf(is_narrow ? "%s%s%s %s\n  " : "%s%-8s%s %-10s ",
+                  screen_style(screen, style_of(level)), level, screen_end(screen), check);
     screen_wrap(stdout, message ? message : "", indent, screen->width);
     if (!cure || !*cure)
         return;

@@ -22,7 +22,7 @@ _memsync()
         return
         ;;
     -u | --user | -a | --agent | -e | --endpoint | --timeout | -k | --top-k | -c | --category | \
-        --max-staleness | --count)
+        --max-staleness | --count | --limit | --offset | --interval)
         return
         ;;
     esac
@@ -32,7 +32,7 @@ _memsync()
         word=${COMP_WORDS[i]}
         case $word in
         -u | --user | -a | --agent | -e | --endpoint | --timeout | --color | -k | --top-k | -c | \
-            --category | --freshness | --max-staleness | --count)
+            --category | --freshness | --max-staleness | --count | --limit | --offset | --interval)
             ((i++))
             ;;
         -*) ;;
@@ -45,10 +45,10 @@ _memsync()
 
     case $command in
     search) options="$scope $freshness -k --top-k -c --category" ;;
-    list) options="$scope $freshness -c --category" ;;
+    list) options="$scope $freshness -c --category --limit --offset" ;;
     get | memory | summaries | export) options="$scope $freshness" ;;
     context | verify) options="$scope" ;;
-    status) options="--watch" ;;
+    status) options="--watch --interval" ;;
     scopes) options="-u --user --no-user" ;;
     refresh) options="$scope --full --all --accept-volume" ;;
     events) options="$scope --count" ;;

@@ -23,7 +23,7 @@ static const struct option_row {
 } option_rows[] = {
     {'e', "endpoint", "ENDPOINT", OPTION_ENDPOINT,
      "where the agent listens ($MEMSYNC_ENDPOINT; " MEMSYNC_DEFAULT_ENDPOINT ")"},
-    {0, "json", NULL, OPTION_JSON, "print the agent's answer as it came"},
+    {0, "json", NULL, OPTION_JSON, "print the agent's answer as it came, errors as JSON too"},
     {0, "timeout", "MS", OPTION_TIMEOUT, "wait this long for an answer (5000)"},
     {0, "color", "WHEN", OPTION_COLOR, "auto, always or never; $NO_COLOR means never"},
     {'h', "help", NULL, OPTION_HELP, "show help, also for a command"},
@@ -197,7 +197,8 @@ static void refuse_long(const char *word, int size)
         const char *name = option_rows[i].name;
         if (size > 2 && strncmp(name, word + 2, (size_t) size - 2) == 0 &&
             used + strlen(name) + 6 < sizeof names)
-            used += (size_t) sprintf(names + used, "%s--%s", used > 0 ? ", " : "", name);
+            used += (size_t) snprintf(names + used, sizeof names - used, "%s--%s",
+                                      used > 0 ? ", " : "", name);
     }
     if (used > 0)
         complain(NULL, "%.*s may mean %s", size, word, names);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #define INTERVAL_MS 1000
+#define SLICE_MS 200
 
 /* The alternate screen without a cursor, and the way back. */
 #define SCREEN_TAKE "\033[?1049h\033[?25l"
@@ -60,22 +61,22 @@ static enum exit_code report_status(struct cli *cli)
 }
 
 /* A line of numbers. An agent that is away is told of on standard error. */
-static enum exit_code report_line(struct cli *cli, struct status_view *view)
+static enum exit_code report_line(struct cli *cli, struct status_numbers *numbers)
 {
     AUTO_JSON json_t *result = NULL;
     AUTO_FREE char *text = NULL;
 
     enum exit_code code = request_run_quietly(cli, "status", NULL, &result, &text);
     if (code == EXIT_DONE) {
-        status_view_take(view, result);
-        status_view_print_line(view);
+        status_numbers_take(numbers, result);
+        status_view_print_line(numbers);
     }
     (void) fflush(stdout);
     return code;
 }
 
 /* The whole screen; what is wrong stands on it, since standard error would spoil it. */
-static enum exit_code redraw(struct cli *cli, struct status_view *view)
+static enum exit_code redraw(struct cli *cli, struct status_numbers *numbers)
 {
     AUTO_JSON json_t *result = NULL;
 
@@ -84,41 +85,44 @@ static enum exit_code redraw(struct cli *cli, struct status_view *view)
         return EXIT_SIGNAL;
     if (code == MEMSYNC_BAD_ENDPOINT)
         return EXIT_USAGE;
-    status_view_take(view, result);
+    status_numbers_take(numbers, result);
     screen_setup(&cli->screen, cli->options.color); /* its size may have changed */
-    status_view_draw(view, &cli->screen, code == MEMSYNC_OK ? NULL : memsync_last_error());
+    status_view_draw(numbers, &cli->screen, code == MEMSYNC_OK ? NULL : memsync_last_error());
     (void) fflush(stdout);
     return code == MEMSYNC_OK ? EXIT_DONE : EXIT_NO_AGENT;
 }
 
-/* Sleeps, but not over a signal. */
+/* Sleeps in slices, so that a signal just before one of them is not slept over. */
 static void pause_between_reports(const struct cli *cli)
 {
-    long ms = cli->options.given & OPTION_INTERVAL ? cli->options.interval_ms : INTERVAL_MS;
-    const struct timespec interval = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    long left = cli->options.given & OPTION_INTERVAL ? cli->options.interval_ms : INTERVAL_MS;
 
-    if (!stop_signal())
-        (void) nanosleep(&interval, NULL);
+    while (left > 0 && !stop_signal()) {
+        long slice = left < SLICE_MS ? left : SLICE_MS;
+        const struct timespec time = {.tv_nsec = slice * 1000000L};
+        (void) nanosleep(&time, NULL);
+        left -= slice;
+    }
 }
 
-static enum exit_code report_again(struct cli *cli, struct status_view *view)
+static enum exit_code report_again(struct cli *cli, struct status_numbers *numbers)
 {
     if (is_json(cli))
         return report_status(cli);
-    return cli->screen.can_redraw ? redraw(cli, view) : report_line(cli, view);
+    return cli->screen.can_redraw ? redraw(cli, numbers) : report_line(cli, numbers);
 }
 
 /* An agent that is away may come back, so only a wrong endpoint or unwritable output end it. */
 static enum exit_code watch_status(struct cli *cli)
 {
     bool is_redrawn = cli->screen.can_redraw && !is_json(cli);
-    AUTO_STATUS_VIEW struct status_view view = {0};
+    AUTO_STATUS_NUMBERS struct status_numbers numbers = {0};
     enum exit_code code = EXIT_DONE;
 
     if (is_redrawn)
         (void) fputs(SCREEN_TAKE, stdout);
     while (code != EXIT_USAGE && !stop_signal() && !ferror(stdout)) {
-        code = report_again(cli, &view);
+        code = report_again(cli, &numbers);
         if (code != EXIT_USAGE)
             pause_between_reports(cli);
     }

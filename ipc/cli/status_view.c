@@ -1,76 +1,12 @@
 /* status_view.c - a status that fits a small terminal, or a line. */
 #include "ipc/cli/status_view.h"
 
-#include "ipc/cli/json_print.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define NAME_WIDTH 9 /* of the lines' names */
 #define MIB (1024.0 * 1024.0)
-
-static double monotonic_s(void)
-{
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
-}
-
-void status_view_take(struct status_view *view, json_t *status)
-{
-    json_decref(view->before);
-    view->before = view->now;
-    view->before_s = view->now_s;
-    view->now = json_incref(status);
-    view->now_s = monotonic_s();
-    /* Another process counts from zero. */
-    if (view->before &&
-        !json_equal(json_object_get(view->before, "pid"), json_object_get(view->now, "pid"))) {
-        json_decref(view->before);
-        view->before = NULL;
-    }
-}
-
-void status_view_clear(struct status_view *view)
-{
-    json_decref(view->now);
-    json_decref(view->before);
-    *view = (struct status_view){0};
-}
-
-static const json_t *find(const json_t *status, const char *section, const char *name)
-{
-    return json_object_get(section ? json_object_get(status, section) : status, name);
-}
-
-static json_int_t number_of(const struct status_view *view, const char *section, const char *name)
-{
-    return json_integer_value(find(view->now, section, name));
-}
-
-/* Text of a member, harmless, to be freed; never NULL but out of memory. */
-static char *text_of(const struct status_view *view, const char *section, const char *name)
-{
-    char number[JSON_NUMBER_BYTES];
-    const char *text = json_scalar_text(find(view->now, section, name), number);
-
-    return screen_line(text, strlen(text), true);
-}
-
-/* False: there is nothing to compare with. */
-static bool find_rate(const struct status_view *view, const char *section, const char *name,
-                      double *ret)
-{
-    const json_t *before = find(view->before, section, name);
-    double seconds = view->now_s - view->before_s;
-
-    if (!json_is_integer(before) || seconds <= 0)
-        return false;
-    *ret = (double) (number_of(view, section, name) - json_integer_value(before)) / seconds;
-    return true;
-}
 
 static void put_time(FILE *file)
 {
@@ -83,9 +19,7 @@ static void put_time(FILE *file)
     (void) fputs(text, file);
 }
 
-/* ---- one line ---- */
-
-void status_view_print_line(const struct status_view *view)
+void status_view_print_line(const struct status_numbers *numbers)
 {
     static const struct {
         const char *section;
@@ -101,21 +35,19 @@ void status_view_print_line(const struct status_view *view)
     double rate;
 
     put_time(stdout);
-    (void) printf(" uptime=%" JSON_INTEGER_FORMAT, number_of(view, NULL, "uptime_s"));
+    (void) printf(" uptime=%" JSON_INTEGER_FORMAT, status_number(numbers, NULL, "uptime_s"));
     for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
         const char *section = fields[i].section;
         const char *name = fields[i].name;
-        if (!json_is_integer(find(view->now, section, name)))
+        if (!json_is_integer(status_member(numbers, section, name)))
             continue;
         (void) printf(" %s.%s=%" JSON_INTEGER_FORMAT, section, name,
-                      number_of(view, section, name));
-        if (fields[i].has_rate && find_rate(view, section, name, &rate))
+                      status_number(numbers, section, name));
+        if (fields[i].has_rate && status_rate(numbers, section, name, &rate))
             (void) printf(" %s.%s_s=%.1f", section, name, rate);
     }
-    (void) printf(" problems=%zu\n", json_array_size(json_object_get(view->now, "problems")));
+    (void) printf(" problems=%zu\n", json_array_size(json_object_get(numbers->now, "problems")));
 }
-
-/* ---- a screen ---- */
 
 static void put_name(FILE *file, const char *name)
 {
@@ -130,23 +62,23 @@ static void put_uptime(FILE *file, json_int_t seconds)
                    (int) (seconds % 60));
 }
 
-static void put_head(FILE *file, const struct status_view *view)
+static void put_head(FILE *file, const struct status_numbers *numbers)
 {
-    AUTO_FREE char *version = text_of(view, NULL, "version");
-    AUTO_FREE char *pid = text_of(view, NULL, "pid");
-    AUTO_FREE char *backend = text_of(view, NULL, "backend");
+    AUTO_FREE char *version = status_text(numbers, NULL, "version");
+    AUTO_FREE char *pid = status_text(numbers, NULL, "pid");
+    AUTO_FREE char *backend = status_text(numbers, NULL, "backend");
 
     (void) fprintf(file, "  memsyncd %s  pid %s  %s  up ", version, pid, backend);
-    put_uptime(file, number_of(view, NULL, "uptime_s"));
+    put_uptime(file, status_number(numbers, NULL, "uptime_s"));
 }
 
-static void put_volume(FILE *file, const struct status_view *view)
+static void put_volume(FILE *file, const struct status_numbers *numbers)
 {
-    AUTO_FREE char *path = text_of(view, "volume", "path");
-    AUTO_FREE char *filesystem = text_of(view, "volume", "filesystem");
-    AUTO_FREE char *kind = text_of(view, "volume", "kind");
-    bool is_writable = json_is_true(find(view->now, "volume", "writable"));
-    bool is_suspended = json_is_true(find(view->now, "volume", "suspended"));
+    AUTO_FREE char *path = status_text(numbers, "volume", "path");
+    AUTO_FREE char *filesystem = status_text(numbers, "volume", "filesystem");
+    AUTO_FREE char *kind = status_text(numbers, "volume", "kind");
+    bool is_writable = json_is_true(status_member(numbers, "volume", "writable"));
+    bool is_suspended = json_is_true(status_member(numbers, "volume", "suspended"));
 
     put_name(file, "volume");
     (void) fprintf(file, "%s, %s%s  %s\n", filesystem, kind,
@@ -156,47 +88,49 @@ static void put_volume(FILE *file, const struct status_view *view)
                    path);
 }
 
-static void put_index(FILE *file, const struct status_view *view)
+static void put_index(FILE *file, const struct status_numbers *numbers)
 {
-    bool is_damaged = json_is_true(find(view->now, "index", "damaged"));
+    bool is_damaged = json_is_true(status_member(numbers, "index", "damaged"));
 
     put_name(file, "index");
     (void) fprintf(file,
                    "%" JSON_INTEGER_FORMAT " facts in %" JSON_INTEGER_FORMAT
                    " scopes, %" JSON_INTEGER_FORMAT " broken, %.1f MiB%s\n",
-                   number_of(view, "index", "facts"), number_of(view, "index", "scopes"),
-                   number_of(view, "index", "broken"),
-                   (double) (number_of(view, "index", "file_bytes") +
-                             number_of(view, "index", "wal_bytes")) /
+                   status_number(numbers, "index", "facts"),
+                   status_number(numbers, "index", "scopes"),
+                   status_number(numbers, "index", "broken"),
+                   (double) (status_number(numbers, "index", "file_bytes") +
+                             status_number(numbers, "index", "wal_bytes")) /
                        MIB,
                    is_damaged ? ", DAMAGED" : "");
 }
 
-static void put_watch(FILE *file, const struct status_view *view)
+static void put_watch(FILE *file, const struct status_numbers *numbers)
 {
     put_name(file, "watch");
     (void) fprintf(file,
                    "%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
                    " directories, %" JSON_INTEGER_FORMAT " users polled\n",
-                   number_of(view, "watch", "watched"), number_of(view, "watch", "wanted"),
-                   number_of(view, "watch", "polled"));
+                   status_number(numbers, "watch", "watched"),
+                   status_number(numbers, "watch", "wanted"),
+                   status_number(numbers, "watch", "polled"));
 }
 
 /* A counter and its rate, in a column of its own. */
-static void put_count(FILE *file, const struct status_view *view, const char *section,
+static void put_count(FILE *file, const struct status_numbers *numbers, const char *section,
                       const char *name)
 {
     double rate;
     char text[40] = "-";
 
-    if (find_rate(view, section, name, &rate))
+    if (status_rate(numbers, section, name, &rate))
         (void) snprintf(text, sizeof text, "%.1f/s", rate);
     (void) fprintf(file, "  %-16s %10" JSON_INTEGER_FORMAT " %9s", name,
-                   number_of(view, section, name), text);
+                   status_number(numbers, section, name), text);
 }
 
 /* Two counters a line: what the agent does, and what searches got. */
-static void put_counts(FILE *file, const struct status_view *view)
+static void put_counts(FILE *file, const struct status_numbers *numbers)
 {
     static const char *const pairs[][2] = {
         {"searches", "fresh"},
@@ -208,39 +142,42 @@ static void put_counts(FILE *file, const struct status_view *view)
 
     (void) fputs("sync\n", file);
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
-        put_count(file, view, "sync", pairs[i][0]);
-        put_count(file, view, "sync", pairs[i][1]);
+        put_count(file, numbers, "sync", pairs[i][0]);
+        put_count(file, numbers, "sync", pairs[i][1]);
         (void) fputc('\n', file);
     }
     (void) fprintf(file,
                    "  %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
                    " users compared, %" JSON_INTEGER_FORMAT " refreshes wait, %" JSON_INTEGER_FORMAT
                    " run, the oldest for %" JSON_INTEGER_FORMAT " ms\n",
-                   number_of(view, "sync", "compared"), number_of(view, "sync", "buckets"),
-                   number_of(view, "sync", "waiting"), number_of(view, "sync", "running"),
-                   number_of(view, "sync", "oldest_running_ms"));
+                   status_number(numbers, "sync", "compared"),
+                   status_number(numbers, "sync", "buckets"),
+                   status_number(numbers, "sync", "waiting"),
+                   status_number(numbers, "sync", "running"),
+                   status_number(numbers, "sync", "oldest_running_ms"));
 }
 
-static void put_ipc(FILE *file, const struct status_view *view)
+static void put_ipc(FILE *file, const struct status_numbers *numbers)
 {
     (void) fputs("ipc\n", file);
-    put_count(file, view, "ipc", "requests");
-    put_count(file, view, "ipc", "errors");
+    put_count(file, numbers, "ipc", "requests");
+    put_count(file, numbers, "ipc", "errors");
     (void) fputc('\n', file);
-    put_count(file, view, "ipc", "timeouts");
-    put_count(file, view, "ipc", "busy");
+    put_count(file, numbers, "ipc", "timeouts");
+    put_count(file, numbers, "ipc", "busy");
     (void) fprintf(file,
                    "\n  %" JSON_INTEGER_FORMAT " clients, %" JSON_INTEGER_FORMAT
                    " requests wait, %" JSON_INTEGER_FORMAT
                    " threads are busy, the oldest for %" JSON_INTEGER_FORMAT " ms\n",
-                   number_of(view, "ipc", "clients"), number_of(view, "ipc", "waiting"),
-                   number_of(view, "ipc", "threads_busy"),
-                   number_of(view, "ipc", "oldest_running_ms"));
+                   status_number(numbers, "ipc", "clients"),
+                   status_number(numbers, "ipc", "waiting"),
+                   status_number(numbers, "ipc", "threads_busy"),
+                   status_number(numbers, "ipc", "oldest_running_ms"));
 }
 
-static void put_problems(FILE *file, const struct status_view *view)
+static void put_problems(FILE *file, const struct status_numbers *numbers)
 {
-    const json_t *problems = json_object_get(view->now, "problems");
+    const json_t *problems = json_object_get(numbers->now, "problems");
 
     if (json_array_size(problems) == 0)
         (void) fputs("no problems\n", file);
@@ -255,19 +192,19 @@ static void put_problems(FILE *file, const struct status_view *view)
 }
 
 /* What the backend does not tell of is left out. */
-static void put_view(FILE *file, const struct status_view *view)
+static void put_view(FILE *file, const struct status_numbers *numbers)
 {
     static const struct {
         const char *section;
-        void (*put)(FILE *file, const struct status_view *view);
+        void (*put)(FILE *file, const struct status_numbers *numbers);
     } parts[] = {
         {"volume", put_volume}, {"index", put_index}, {"watch", put_watch},
         {"sync", put_counts},   {"ipc", put_ipc},     {"problems", put_problems},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-        if (json_object_get(view->now, parts[i].section))
-            parts[i].put(file, view);
+        if (json_object_get(numbers->now, parts[i].section))
+            parts[i].put(file, numbers);
     }
 }
 
@@ -301,19 +238,19 @@ static void draw_lines(const struct screen *screen, char *text)
     (void) fputs("\033[H", stdout);
     for (const char *line; (line = strsep(&rest, "\n")) && rest; shown++) {
         if (shown + 1 == screen->height && count > screen->height) {
-            (void) printf("\033[K... %zu more", count - shown);
+            (void) printf("\n\033[K... %zu more", count - shown);
             break;
         }
         int size = (int) screen_fit(line, screen->width, &used);
         /* The last row has no line end, which would scroll. */
-        (void) printf("%s\033[K%s%.*s%s", shown > 0 ? "\r\n" : "",
+        (void) printf("%s\033[K%s%.*s%s", shown > 0 ? "\n" : "",
                       screen_style(screen, shown == 0 ? STYLE_STRONG : style_of(line)), size, line,
                       screen_end(screen));
     }
     (void) fputs("\033[J", stdout);
 }
 
-void status_view_draw(const struct status_view *view, const struct screen *screen,
+void status_view_draw(const struct status_numbers *numbers, const struct screen *screen,
                       const char *trouble)
 {
     AUTO_FREE char *text = NULL;
@@ -323,16 +260,16 @@ void status_view_draw(const struct status_view *view, const struct screen *scree
     if (!file)
         return;
     put_time(file);
-    if (view->now)
-        put_head(file, view);
+    if (numbers->now)
+        put_head(file, numbers);
     (void) fputc('\n', file);
     if (trouble) {
         AUTO_FREE char *line = screen_line(trouble, strlen(trouble), true);
         (void) fputs("no answer\n", file);
         screen_wrap(file, line ? line : "", 0, screen->width);
     }
-    if (view->now)
-        put_view(file, view);
+    if (numbers->now)
+        put_view(file, numbers);
     if (fclose(file) == 0 && text)
         draw_lines(screen, text);
 }

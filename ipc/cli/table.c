@@ -110,21 +110,21 @@ static void take_from(size_t *width, size_t least, size_t *excess)
     *excess -= taken;
 }
 
-/* The widest column of text, or of all where `with_numbers`, that has more than `least`. */
-static size_t *find_widest(const struct table *table, size_t widths[], size_t least,
-                           bool with_numbers)
+/* The widest column that has more than `least`: of those of text before the last, or of all. */
+static size_t *find_widest(const struct table *table, size_t widths[], size_t least, bool of_all)
 {
     size_t *widest = NULL;
 
     for (size_t i = 0; i < table->column_count; i++) {
-        bool counts = with_numbers || !table->columns[i].is_number;
+        bool is_last = i + 1 == table->column_count;
+        bool counts = of_all || (!is_last && !table->columns[i].is_number);
         if (counts && widths[i] > (widest ? *widest : least))
             widest = &widths[i];
     }
     return widest;
 }
 
-/* The last column gives way first, then the widest ones of text, numbers at the very last. */
+/* The last column gives way first, then the others of text, the widest first, and only then all. */
 static void squeeze(const struct table *table, size_t widths[])
 {
     size_t total = GAP * (table->column_count - 1);

@@ -52,6 +52,7 @@ static bool check_refresh(const struct cli *cli)
 enum exit_code run_refresh(struct cli *cli)
 {
     unsigned given = cli->options.given;
+
     if (!check_refresh(cli))
         return EXIT_USAGE;
     AUTO_JSON json_t *params = request_params(cli);

@@ -38,10 +38,29 @@ def found(*facts, scopes=(FRESH,)):
             "scopes": list(scopes), "took_us": 84}
 
 
+NOTHING = {"user_id": "nobody", "agent_name": "__default__", "revision": 0, "state": "fresh"}
+STATUS = {
+    "version": "0.1.0", "protocol": 1, "pid": 42, "uptime_s": 90061, "backend": "deermem",
+    "ipc": {"requests": 10, "errors": 1, "timeouts": 0, "busy": 0, "clients": 3, "waiting": 0,
+            "threads_busy": 1, "oldest_running_ms": 7},
+    "volume": {"path": "/srv/" + "long/" * 30, "filesystem": "nfs4", "kind": "nfs",
+               "writable": True, "suspended": False},
+    "index": {"scopes": 53, "facts": 2000, "broken": 4, "file_bytes": 3 << 20, "wal_bytes": 1 << 20,
+              "damaged": False},
+    "sync": {"buckets": 40, "compared": 40, "waiting": 2, "running": 1, "oldest_running_ms": 5,
+             "searches": 100, "compares": 135, "compare_errors": 0, "refreshes": 53,
+             "refreshes_failed": 0, "files_read": 2000, "fresh": 90, "refreshed": 5, "stale": 4,
+             "unverified": 1},
+    "watch": {"watched": 42, "wanted": 42, "polled": 40},
+    "problems": [],
+}
+
+
 class Refusal(Exception):
-    def __init__(self, code, message):
+    def __init__(self, code, message, path=None):
         super().__init__(message)
         self.code = code
+        self.path = path
 
 
 class Agent:
@@ -90,7 +109,8 @@ class Agent:
             text = answer if isinstance(answer, str) else json.dumps(answer)
             return f'{head}"result":{text}}}'
         except Refusal as refusal:
-            error = {"code": refusal.code, "message": str(refusal), "data": {"retryable": False}}
+            error = {"code": refusal.code, "message": str(refusal),
+                     "data": {"retryable": False, "path": refusal.path}}
             return f'{head}"error":{json.dumps(error)}}}'
 
     def close(self):
@@ -149,6 +169,27 @@ class Case(unittest.TestCase):
         os.close(master)
         process.wait(DEADLINE_S)
         return output.decode().replace("\r\n", "\n")
+
+    def watch_on_terminal(self, turns, *arguments, **environment):
+        """Follows a live view until it was drawn so often; what came, and the exit code."""
+        master, slave = pty.openpty()
+        settings = {"TERM": "xterm", "COLUMNS": "80", "LINES": "24", "NO_COLOR": "1"}
+        process = subprocess.Popen([MEMSYNC, *arguments], stdout=slave, stderr=slave,
+                                   stdin=subprocess.DEVNULL,
+                                   env=self.environment | settings | environment)
+        os.close(slave)
+        output = b""
+        is_stopped = False
+        while select.select([master], [], [], DEADLINE_S)[0]:
+            try:
+                output += os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not is_stopped and output.count(b"\x1b[J") >= turns:
+                process.send_signal(signal.SIGINT)
+                is_stopped = True
+        os.close(master)
+        return output.decode(), process.wait(DEADLINE_S)
 
     def last_params(self):
         return self.agent.requests[-1][1]
@@ -219,11 +260,46 @@ class Search(Case):
         _, err = self.expect(0, "-u", "u1", "search", "x")
         self.assertEqual(err, "")
 
-    def test_broken_files_are_remarked_on(self):
+    def test_broken_files_are_remarked_on_with_a_command_that_names_them(self):
         self.agent.answers["search"] = found(TEA, scopes=(FRESH | {"broken": 2},))
-        _, err = self.expect(0, "-u", "u1", "search", "x")
-        self.assertIn("cannot be read", err)
-        self.assertEqual(err.count("\n"), 1)
+        _, err = self.expect(0, "-u", "it's $x", "-a", "coder", "search", "x")
+        self.assertEqual(err, "memsync search: u1/__default__ has files that cannot be read "
+                              "(`memsync -u 'it'\\''s $x' -a coder list` names them)\n")
+        _, err = self.expect(0, "search", "x", MEMSYNC_USER="u1")
+        self.assertIn("`memsync -u u1 list`", err)
+        _, err = self.expect(0, "--no-user", "-e", self.agent.endpoint, "search", "x")
+        self.assertIn(f"`memsync -e {self.agent.endpoint} --no-user list`", err)
+
+    def test_a_remark_names_the_file(self):
+        for reason, shown in (("line 1: half", "users/u1/memory.json: line 1: half"),
+                              ("users/u1/memory.json is half", "users/u1/memory.json is half"),
+                              (None, "users/u1/memory.json")):
+            scope = FRESH | {"state": "unverified", "path": "users/u1/memory.json"}
+            if reason:
+                scope["reason"] = reason
+            self.agent.answers["search"] = found(TEA, scopes=(scope,))
+            _, err = self.expect(0, "-u", "u1", "search", "x")
+            self.assertEqual(err, f"memsync search: u1/__default__ is unverified ({shown})\n")
+
+    def test_the_staleness_that_was_asked_for_needs_no_remark(self):
+        stale = FRESH | {"state": "stale", "age_ms": 400}
+        for scope, arguments, is_told in (
+                (stale, ("local",), False),
+                (FRESH | {"state": "stale"}, ("local",), False),
+                (stale, ("bounded",), False),
+                (stale, ("bounded", "--max-staleness", "5000"), False),
+                (stale, ("bounded", "--max-staleness", "400"), False),
+                (stale, ("bounded", "--max-staleness", "399"), True),
+                (stale | {"reason": "busy"}, ("bounded",), True),
+                (FRESH | {"state": "stale"}, ("bounded",), True),
+                (stale, ("strict",), True),
+                (FRESH | {"state": "unverified"}, ("local",), True)):
+            self.agent.answers["search"] = found(TEA, scopes=(scope,))
+            _, err = self.expect(0, "-u", "u1", "search", "x", "--freshness", *arguments)
+            self.assertEqual("is stale" in err or "is unverified" in err, is_told, (arguments, err))
+        self.agent.answers["search"] = found(TEA, scopes=(stale | {"broken": 1},))
+        _, err = self.expect(0, "-u", "u1", "search", "x", "--freshness", "local")
+        self.assertIn("__default__ has files", err)
 
     def test_a_lowered_limit_is_remarked_on(self):
         self.agent.answers["search"] = found(TEA) | {"top_k": 1000, "clamped": True}
@@ -280,19 +356,80 @@ class Terminal(Case):
         self.assertIn("\x1b", self.run_on_terminal(*search, "--color=always", NO_COLOR="1"))
         self.assertNotIn("\x1b", self.expect(0, *search)[0])
 
-    def test_status_is_redrawn_until_interrupted(self):
-        self.agent.answers["status"] = {"version": "0.1.0", "problems": []}
-        master, slave = pty.openpty()
-        process = subprocess.Popen([MEMSYNC, "status", "--watch"], stdout=slave,
-                                   env=self.environment | {"TERM": "xterm"})
-        os.close(slave)
-        output = b""
-        while output.count(b"\x1b[H") < 2:
-            self.assertTrue(select.select([master], [], [], DEADLINE_S)[0])
-            output += os.read(master, 65536)
-        process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(DEADLINE_S), 130)
-        os.close(master)
+    def turns(self, output):
+        """The lines of each drawing."""
+        parts = re.sub(r"\x1b\[(K|\?[0-9]+[hl])", "", output).split("\x1b[H")[1:]
+        return [part.split("\x1b[J")[0].split("\r\n") for part in parts]
+
+    def test_status_is_redrawn_with_rates_until_interrupted(self):
+        requests = iter(range(10, 1000, 90))
+        self.agent.answers["status"] = lambda _: STATUS | {
+            "ipc": STATUS["ipc"] | {"requests": next(requests)},
+            "problems": [f"problem\x1b[2J {i} " + "x" * 200 for i in range(40)]}
+        output, code = self.watch_on_terminal(2, "status", "--watch", "--interval", "0.2")
+        self.assertEqual(code, 130)
+        self.assertTrue(output.startswith("\x1b[?1049h"))
+        self.assertTrue(output.endswith("\x1b[?25h\x1b[?1049l"), output[-40:])
+        first, second = self.turns(output)[:2]
+        for lines in (first, second):
+            self.assertLessEqual(len(lines), 24)
+            self.assertLessEqual(max(map(len, lines)), 80, lines)
+            self.assertRegex(lines[-1], r"^\.\.\. \d+ more$")
+        text = "\n".join(second)
+        for wanted in ("up 1 d 01:01:01", "2000 facts in 53 scopes, 4 broken, 4.0 MiB", "nfs4, nfs",
+                       "2 refreshes wait", "problem  problem\\x1b[2J 0"):
+            self.assertIn(wanted, text)
+        self.assertRegex("\n".join(first), r"(?m)^  requests +10 +-  errors")
+        rate = float(re.search(r"(?m)^  requests +100 +([0-9.]+)/s", text)[1])
+        self.assertTrue(0 < rate <= 450, rate)
+
+    def test_a_restarted_agent_has_no_rate_yet(self):
+        pids = iter(range(1, 100))
+        self.agent.answers["status"] = lambda _: STATUS | {"pid": next(pids)}
+        output, _ = self.watch_on_terminal(2, "status", "--watch", "--interval", "0.1")
+        self.assertNotRegex("".join(self.turns(output)[1]), r"\d/s")
+        self.assertIn("no problems", self.turns(output)[1])
+
+    def test_an_agent_that_is_away_is_told_of_on_the_screen(self):
+        output, code = self.watch_on_terminal(2, "status", "--watch", "--interval", "0.1", "-e",
+                                              f"ipc://{self.directory}/none")
+        self.assertEqual(code, 130)
+        for lines in self.turns(output)[:2]:
+            self.assertEqual(lines[1], "no answer")
+            self.assertIn("no agent at", lines[2])
+            self.assertLessEqual(max(map(len, lines)), 80, lines)
+        output, code = self.watch_on_terminal(1, "status", "--watch", "-e", "http://x")
+        self.assertEqual(code, 2)
+        self.assertIn("unknown transport", output.split("\x1b[?1049l")[1])
+
+    def test_tables_fit_forty_columns(self):
+        self.agent.answers["search"] = found(TEA | {"content": "word " * 20,
+                                                    "id": "fact_" + "0" * 30})
+        self.agent.answers["scopes"] = {"scopes": [
+            {"user_id": "somebody@example.com", "agent_name": "__default__", "state": "synced",
+             "revision": 12, "facts": 345, "broken": 6, "unmigrated": True}], "count": 1}
+        for columns in (20, 40, 60):
+            for arguments in (("-u", "u1", "search", "x"), ("scopes",)):
+                lines = self.run_on_terminal("--color=never", *arguments,
+                                             columns=columns).splitlines()
+                self.assertEqual(len(lines), 2)
+                self.assertLessEqual(max(map(len, lines)), columns, lines)
+        lines = self.run_on_terminal("--color=never", "scopes", columns=60).splitlines()
+        self.assertRegex(lines[1], r" 12 +345 +6 ")
+
+    def test_findings_and_help_are_wrapped(self):
+        volume = os.path.join(self.directory, "v" * 50)
+        os.mkdir(volume)
+        for columns in (40, 80):
+            lines = self.run_on_terminal("--color=never", "doctor", volume,
+                                         columns=columns).splitlines()
+            self.assertLessEqual(max(map(len, lines)), columns, lines)
+            self.assertEqual([line for line in lines if line.endswith(" ")], [])
+            self.assertIn("INDEX_DIR", "".join(lines))
+        for columns, widest in ((40, 60), (70, 70), (200, 80)):
+            for arguments in (("help",), ("help", "search"), ("help", "events")):
+                lines = self.run_on_terminal(*arguments, columns=columns).splitlines()
+                self.assertLessEqual(max(map(len, lines)), widest, lines)
 
 
 class Reading(Case):
@@ -304,6 +441,48 @@ class Reading(Case):
         out, err = self.expect(0, "-u", "u1", "list")
         self.assertEqual(out.splitlines()[1], "b\thobby\t2026-02-10\tLikes green tea")
         self.assertIn("cannot read users/u1/x.md: no front matter", err)
+        self.agent.answers["list_facts"]["scope"] = FRESH | {"broken": 1}
+        _, err = self.expect(0, "-u", "u1", "list")
+        self.assertEqual(err.splitlines(), [
+            "memsync list: u1/__default__ has files that cannot be read, named below",
+            "memsync list: cannot read users/u1/x.md: no front matter"])
+
+    def test_list_asks_for_a_part(self):
+        self.agent.answers["list_facts"] = {"facts": [TEA], "count": 9, "scope": FRESH,
+                                            "broken": []}
+        self.expect(0, "-u", "u1", "list")
+        self.assertFalse({"limit", "offset"} & set(self.last_params()))
+        self.expect(0, "-u", "u1", "list", "--limit", "1", "--offset", "3")
+        self.assertEqual((self.last_params()["limit"], self.last_params()["offset"]), (1, 3))
+
+    def test_a_scope_without_anything_is_no_result(self):
+        empty = {"revision": 0, "lastUpdated": "2026-02-01T00:00:00Z", "history": {},
+                 "user": {"topOfMind": {"summary": "", "updatedAt": ""}}}
+        checked = {"checked": 0, "missing": [], "extra": [], "different": [], "ok": True}
+        for name, method, members in (
+                ("memory", "get_memory", {"memory": empty | {"facts": []}}),
+                ("summaries", "get_summaries", {"summaries": empty}),
+                ("verify", "verify", checked)):
+            self.agent.answers[method] = members | {"scope": NOTHING}
+            out, err = self.expect(1, "-u", "nobody", name)
+            self.assertEqual((out, err), ("", f"memsync {name}: there is no memory of "
+                                              "nobody/__default__\n"))
+            out, _ = self.expect(1, "-u", "nobody", name, "--json")
+            self.assertEqual(json.loads(out)["scope"], NOTHING)
+            for state in ({"broken": 1}, {"unmigrated": True}):
+                self.agent.answers[method] = members | {"scope": NOTHING | state}
+                _, err = self.run_cli("-u", "nobody", name)[1:]
+                self.assertNotIn("no memory", err)
+
+    def test_a_scope_with_a_revision_or_facts_is_a_result(self):
+        checked = {"checked": 0, "missing": [], "extra": [], "different": [], "ok": True}
+        self.agent.answers["verify"] = checked | {"scope": FRESH}
+        self.expect(0, "-u", "u1", "verify")
+        self.agent.answers["verify"] = checked | {"checked": 1, "scope": NOTHING}
+        self.expect(0, "-u", "nobody", "verify")
+        for memory in ({"revision": 3, "facts": []}, {"revision": 0, "facts": [TEA]}):
+            self.agent.answers["get_memory"] = {"memory": memory, "scope": FRESH}
+            self.expect(0, "-u", "u1", "memory")
 
     def test_get_shows_all_of_a_fact(self):
         self.agent.answers["get_fact"] = {"fact": TEA | {
@@ -390,6 +569,24 @@ class Operating(Case):
         _, err = process.communicate(timeout=DEADLINE_S)
         self.assertEqual((process.returncode, err), (130, ""))
 
+    def test_status_watch_without_a_terminal_prints_a_line_a_turn(self):
+        searches = iter(range(100, 10000, 50))
+        self.agent.answers["status"] = lambda _: STATUS | {
+            "sync": STATUS["sync"] | {"searches": next(searches)}, "problems": ["a", "b"]}
+        process = self.start("status", "--watch", "--interval", "0.1")
+        first, second = process.stdout.readline(), process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=DEADLINE_S)
+        self.assertEqual((process.returncode, err), (130, ""))
+        self.assertRegex(first, r"^[-0-9]+ [:0-9]+ uptime=90061 index\.facts=2000 .* problems=2\n$")
+        self.assertNotIn("_s=", first)
+        self.assertRegex(second, r" sync\.searches=150 sync\.searches_s=[1-9][0-9.]* ")
+
+    def test_an_interval_is_for_watching(self):
+        self.assertIn("--watch", self.expect(2, "status", "--interval", "2")[1])
+        for value in ("0", "-1", "nan", "inf", "1x", "", "3601"):
+            self.assertIn("3600", self.expect(2, "status", "--watch", "--interval", value)[1])
+
     def test_scopes_are_fetched_page_by_page(self):
         rows = [{"user_id": f"u{i}", "agent_name": "a", "state": "synced", "revision": i,
                  "facts": 2, "broken": 0} for i in range(1500)]
@@ -413,9 +610,12 @@ class Operating(Case):
         self.assertEqual(out, "u1/__default__: refreshed, revision 7, 120 facts (3 read, 1 broken) "
                               "in 4.2 ms\n")
         self.assertIs(self.last_params()["full"], True)
-        self.agent.answers["refresh"] = {"requested": 17}
+        self.agent.answers["refresh"] = {"requested": True, "accepted": False}
+        out, _ = self.expect(0, "refresh", "--all", MEMSYNC_USER="u9")
+        self.assertEqual(out, "every scope will be looked at again\n")
+        self.agent.answers["refresh"] = {"requested": True, "accepted": True}
         out, _ = self.expect(0, "refresh", "--all", "--accept-volume")
-        self.assertRegex(out, r"requested +17")
+        self.assertRegex(out, "^the volume .* right one; every scope will be looked at again$")
         self.assertEqual({name: self.last_params().get(name) for name in
                           ("all", "accept_volume", "user_id")},
                          {"all": True, "accept_volume": True, "user_id": None})
@@ -424,12 +624,23 @@ class Operating(Case):
         _, err = self.expect(2, "refresh")
         self.assertIn("--all", err)
 
+    def test_what_is_about_every_scope_goes_with_nothing_else(self):
+        for arguments in (("--all", "--full"), ("--all", "-u", "u1"), ("--all", "-a", "x"),
+                          ("--accept-volume", "-u", "u1"), ("--accept-volume", "--no-user"),
+                          ("--accept-volume", "--full")):
+            _, err = self.expect(2, "refresh", *arguments)
+            self.assertIn(f"does not go with {arguments[0]}", err)
+        self.assertEqual(self.agent.requests, [])
+
     def test_verify_lists_differences(self):
         self.agent.answers["verify"] = {"checked": 3, "missing": ["a"], "extra": [],
                                         "different": ["b", "c"], "ok": False, "scope": FRESH}
         out, _ = self.expect(1, "-u", "u1", "verify")
         self.assertEqual(out.splitlines()[:3], ["missing  a", "different  b", "different  c"])
         self.assertIn("3 facts checked, 1 missing, 0 extra, 2 different", out)
+        self.assertTrue(out.endswith("; `memsync -u u1 refresh --full` brings the index in step\n"))
+        out, _ = self.expect(1, "-u", "a b", "-a", "x", "verify")
+        self.assertIn("`memsync -u 'a b' -a x refresh --full`", out)
         self.agent.answers["verify"] = {"checked": 3, "missing": [], "extra": [], "different": [],
                                         "ok": True, "scope": FRESH}
         out, _ = self.expect(0, "-u", "u1", "verify")
@@ -513,6 +724,31 @@ class ExitCodes(Case):
             self.assertIn("because of \\x1bthis", err)
             self.assertEqual(err.count("\n"), 1)
 
+    def test_an_error_names_its_file(self):
+        def refuse(_):
+            raise Refusal(-32003, "line 1 column 1: no JSON", "users/u1/memory.json")
+        self.agent.answers["refresh"] = refuse
+        self.assertEqual(self.expect(5, "-u", "u1", "refresh")[1],
+                         "memsync refresh: corrupt: users/u1/memory.json: line 1 column 1: "
+                         "no JSON\n")
+
+    def test_with_json_an_error_is_one_line_of_json(self):
+        def refuse(_):
+            raise Refusal(-32003, "because\nof", "m.json")
+        self.agent.answers["get_fact"] = refuse
+        out, err = self.expect(5, "-u", "u1", "--json", "get", "x")
+        self.assertEqual((out, err.count("\n")), ("", 1))
+        self.assertEqual(json.loads(err), {"error": {
+            "code": -32003, "message": "because\nof",
+            "data": {"retryable": False, "path": "m.json"}}})
+        out, err = self.expect(3, "--json", "-e", f"ipc://{self.directory}/none", "ping")
+        error = json.loads(err)["error"]
+        self.assertEqual((out, error["code"], error["data"]), ("", 1, {"kind": "no_agent"}))
+        self.assertIn("systemctl", error["message"])
+        self.agent.reply = lambda request: "hello"
+        error = json.loads(self.expect(5, "--json", "ping")[1])["error"]
+        self.assertEqual(error["data"]["kind"], "bad_reply")
+
     def test_nobody_at_the_endpoint_is_told_at_once(self):
         start = time.monotonic()
         _, err = self.expect(3, "-e", f"ipc://{self.directory}/none", "--timeout", "20000", "ping")
@@ -531,7 +767,13 @@ class ExitCodes(Case):
         for arguments, wanted in (
                 (("serch",), "search"), (("stats",), "status"), (("xyzzy",), "memsync help"),
                 (("help", "refesh"), "refresh"), (("add",), "no command"),
-                (("search", "-u", "u1"), "missing"), (("ping", "x"), "too much"),
+                (("search", "-u", "u1"), "search: QUERY is missing"),
+                (("get", "-u", "u1"), "FACT is missing"), (("ping", "x"), '"x"'),
+                (("list", "-u", "u1", "extra", "more"), '"extra"'),
+                (("get", "-u", "u1", "a", "extra"), '"extra"'),
+                (("ping", "--nope=3"), "unknown option --nope;"), (("ping", "--co"), "--count"),
+                (("search", "x", "-ku"), "-k"), (("search", "x", "--user"), "--user needs"),
+                (("list", "-u", "u", "--limit", "0"), "from 1"), (("events", "-a", "x"), "-u"),
                 (("ping", "-k", "3"), "--top-k"), (("ping", "--nope"), "--nope"),
                 (("ping", "-x"), "-x"), (("ping", "--json=1"), "no value"),
                 (("search", "-u"), "needs a value"), (("search", "x", "-u", ""), "empty"),
@@ -541,10 +783,11 @@ class ExitCodes(Case):
                 (("search", "x", "--freshness", "new"), "strict"),
                 (("-e", "http://x", "ping"), "unknown transport"),
                 (("-e", "ipc:///" + 107 * "x", "ping"), "108"),
-                (("doctor",), "missing")):
+                (("doctor",), "VOLUME is missing")):
             out, err = self.expect(2, *arguments)
             self.assertEqual(out, "")
             self.assertIn(wanted, err)
+            self.assertNotRegex(err, r"[ \t]\n")
         self.expect(2)
         self.assertEqual(self.agent.requests, [])
 
@@ -582,7 +825,8 @@ class Help(Case):
             out, _ = self.expect(0, "help", command)
             self.assertTrue(out.startswith(f"usage: memsync {command}"))
             self.assertEqual(self.expect(0, command, "--help")[0], out)
-            self.assertLessEqual(max(map(len, out.splitlines())), 120)
+            self.assertLessEqual(max(map(len, out.splitlines())), 80)
+        self.assertLessEqual(max(map(len, self.expect(0, "help")[0].splitlines())), 80)
 
     def test_writing_commands_are_not_there_yet(self):
         self.assertFalse({"add", "update", "delete", "import", "clear"} & set(self.commands()))
@@ -591,6 +835,13 @@ class Help(Case):
         for arguments in (("version",), ("--version",), ("-V",), ("ping", "-V")):
             out, _ = self.expect(0, *arguments)
             self.assertRegex(out, r"^memsync \d+\.\d+\.\d+ \(protocol 1\)$")
+            version = out.split()[1]
+            out, _ = self.expect(0, *arguments, "--json")
+            self.assertEqual(json.loads(out), {"name": "memsync", "version": version,
+                                               "protocol": 1})
+
+    def test_what_may_be_unsupported_is_told(self):
+        self.assertIn("may not support it", self.expect(0, "help", "context")[0])
 
     def complete(self, *words):
         script = (f"source {ROOT}/ipc/cli/memsync.bash; COMP_WORDS=(\"$@\"); "
@@ -618,6 +869,14 @@ class Help(Case):
         described = {"-" + option for option in re.findall(r"^\.It Fl (?:\w , Fl )?(-[a-z-]+)",
                                                            manual, re.M)}
         self.assertEqual(options, described)
+        for command in self.commands():
+            lines = re.findall(rf"^\.It Cm (?:[a-z]+ , )?{command}\b(.*)$", manual, re.M)
+            if "options" in "".join(lines):
+                continue
+            letters = {"user": "Fl u ", "agent": "Fl a "}
+            for option in self.options_of(command) - self.options_of("version"):
+                wanted = letters.get(option[2:], f"Fl {option[1:]}")
+                self.assertIn(wanted, "".join(lines) + " ", command)
 
 
 class Doctor(Case):
@@ -679,26 +938,37 @@ class Doctor(Case):
             self.assertEqual(line.count("\t"), 3)
             self.assertIn(line.split("\t")[0], ("ok", "info", "warning"))
 
-    def test_what_is_no_directory_is_a_usage_error(self):
+    def test_what_is_no_directory_is_an_error_with_a_cure(self):
         with socket.socket(socket.AF_UNIX) as sock:
             path = os.path.join(self.directory, "s")
             sock.bind(path)
-            for volume in (os.path.join(self.directory, "none"), path, ""):
-                self.expect(2, "doctor", volume)
+            for volume in (os.path.join(self.directory, "none"), path, "", b"/none/\xff"):
+                out, err = self.expect(1, "doctor", "--json", volume)
+                report = json.loads(out)
+                self.assertEqual((report["worst"], len(report["findings"]), err), ("error", 1, ""))
+                self.assertEqual(self.levels(report, "volume"), ["error"])
+                self.assertTrue(report["findings"][0]["cure"])
+                self.assertTrue(self.expect(1, "doctor", volume)[0].startswith("error\tvolume\t"))
 
-    @unittest.skipIf(os.geteuid() == 0 and not shutil.which("setpriv"), "needs setpriv as root")
-    def test_a_volume_without_permission_is_an_error(self):
-        os.chmod(self.directory, 0o755)
-        os.chmod(self.volume, 0o555)
+    def examine_as_nobody(self):
         command = [MEMSYNC, "doctor", "--json", self.volume]
         if os.geteuid() == 0:
             command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
         result = subprocess.run(command, env=self.environment, capture_output=True, text=True,
                                 timeout=DEADLINE_S, check=False)
-        os.chmod(self.volume, 0o755)
         self.assertEqual(result.returncode, 1, result.stderr)
-        report = json.loads(result.stdout)
-        self.assertEqual(self.levels(report, "write"), ["error"])
+        return json.loads(result.stdout)
+
+    @unittest.skipIf(os.geteuid() == 0 and not shutil.which("setpriv"), "needs setpriv as root")
+    def test_a_volume_without_permission_is_an_error(self):
+        os.chmod(self.directory, 0o755)
+        self.addCleanup(os.chmod, self.volume, 0o755)
+        os.chmod(self.volume, 0o555)
+        self.assertEqual(self.levels(self.examine_as_nobody(), "write"), ["error"])
+        os.chmod(self.volume, 0)
+        report = self.examine_as_nobody()
+        self.assertEqual(self.levels(report, "volume"), ["error"])
+        self.assertIn("Permission denied", report["findings"][0]["message"])
 
 
 if __name__ == "__main__":
