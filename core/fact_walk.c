@@ -2,7 +2,9 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -114,6 +116,21 @@ static enum status add_file(struct look_list *list, plan_entry entry, const char
 
 /* ---- on the pool's threads ---- */
 
+/* A directory whose name belongs to a file or a link by now is gone; its parent's listing will say
+ * so. */
+static enum status open_dir(const struct fact_walk *walk, const char *path, int *ret,
+                            struct error *error)
+{
+    struct error reason = {0};
+    enum status status = volume_open_dir(walk->volume, walk->facts_fd, path, ret, &reason);
+
+    if (status == STATUS_DENIED && (reason.sys_errno == ENOTDIR || reason.sys_errno == ELOOP))
+        return error_set(error, STATUS_NOT_FOUND, path, "it is no directory any more");
+    if (status != STATUS_OK && error)
+        *error = reason;
+    return status;
+}
+
 static enum status stamp_dir(const struct fact_walk *walk, const char *path, struct file_stamp *ret)
 {
     AUTO_CLOSE int fd = -1;
@@ -126,7 +143,7 @@ static enum status stamp_dir(const struct fact_walk *walk, const char *path, str
             volume_stamp_at(walk->volume, walk->facts_fd, path, ret, &is_dir, NULL);
         return status == STATUS_OK && !is_dir ? STATUS_NOT_FOUND : status;
     }
-    enum status status = volume_open_dir(walk->volume, walk->facts_fd, path, &fd, NULL);
+    enum status status = open_dir(walk, path, &fd, NULL);
     return status == STATUS_OK ? volume_stamp_fd(walk->volume, fd, ret) : status;
 }
 
@@ -177,8 +194,7 @@ static enum status list_dir(void *context_address, size_t index)
     if (clock_monotonic_ns() > walk->give_up_ns)
         return error_set(&look->error, STATUS_STALE, look->path, "it takes too long");
     look->looked_ns = clock_monotonic_ns();
-    enum status status = volume_open_dir(walk->volume, walk->facts_fd,
-                                         *look->path ? look->path : ".", &fd, &look->error);
+    enum status status = open_dir(walk, *look->path ? look->path : ".", &fd, &look->error);
     if (status == STATUS_OK)
         status = volume_list_fd(walk->volume, fd, &look->listing, &look->error);
     if (status == STATUS_NOT_FOUND)
@@ -243,20 +259,29 @@ static enum status read_file(void *context_address, size_t index)
 
 /* ---- on the caller's thread ---- */
 
-static enum status first_error(const struct look_list *list, enum status status,
-                               struct error *error)
+/* Paths of a walk are relative to the facts directory; outside they are the volume's. */
+static enum status error_in_scope(const struct fact_walk *walk, const struct error *found,
+                                  struct error *error)
+{
+    AUTO_TEXT struct text path = {0};
+    char facts[SCOPE_PATH_MAX];
+
+    scope_facts_path(walk->scope, facts);
+    text_append_format(&path, "%s%s%s", facts, found->path[0] ? "/" : "", found->path);
+    *error = *found;
+    return error_set(error, found->status, text_string(&path), "%s", found->message);
+}
+
+static enum status first_error(const struct fact_walk *walk, const struct look_list *list,
+                               enum status status, struct error *error)
 {
     for (size_t i = 0; error && i < list->dir_count; i++) {
-        if (list->dirs[i].error.status == status) {
-            *error = list->dirs[i].error;
-            return status;
-        }
+        if (list->dirs[i].error.status == status)
+            return error_in_scope(walk, &list->dirs[i].error, error);
     }
     for (size_t i = 0; error && i < list->file_count; i++) {
-        if (list->files[i].error.status == status) {
-            *error = list->files[i].error;
-            return status;
-        }
+        if (list->files[i].error.status == status)
+            return error_in_scope(walk, &list->files[i].error, error);
     }
     return error_set(error, status, NULL, "reading the facts failed");
 }
@@ -302,7 +327,7 @@ static enum status look_at_dirs(const struct fact_walk *walk, struct refresh_pla
     if (status == STATUS_OK)
         status = reader_pool_run(walk->pool, looks->dir_count, list_dir, &context);
     if (status != STATUS_OK)
-        return first_error(looks, status, error);
+        return first_error(walk, looks, status, error);
 
     for (size_t i = 0; status == STATUS_OK && i < looks->dir_count; i++) {
         if (looks->dirs[i].list)
@@ -349,7 +374,7 @@ static enum status read_batch(const struct fact_walk *walk, struct refresh_plan 
     enum status status = reader_pool_run(walk->pool, count, read_file, &context);
 
     if (status != STATUS_OK)
-        return first_error(reads, status, error);
+        return first_error(walk, reads, status, error);
     for (size_t i = begin; status == STATUS_OK && i < begin + count; i++) {
         struct file_look *look = &reads->files[i];
         status = refresh_plan_file_read(plan, look->entry, &look->stamp, look->looked_ns,

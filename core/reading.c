@@ -11,6 +11,9 @@
 /* How long a refresh may be under way and still be joined by searches. */
 #define PATIENCE_NS (2 * NS_PER_SECOND)
 
+/* A larger manifest is not read on a thread that serves everybody. */
+#define INLINE_MANIFEST_MAX 65536
+
 /* Where one scope stands while the reading settles it. */
 struct progress {
     bool settled;               /* its report is final but for the row */
@@ -40,11 +43,14 @@ static bool may_skip_look(const struct settling *settling, size_t i)
     return in_step_ns != 0 && clock_monotonic_ns() - in_step_ns <= request->max_staleness_ns;
 }
 
-/* A volume that can hang is looked at by threads that may wait. */
-static bool needs_look(const struct settling *settling)
+/* A volume that can hang, or a manifest that takes long to read, is looked at by threads that may
+ * wait. */
+static bool needs_slow_look(const struct settling *settling)
 {
     for (size_t i = 0; i < settling->request->count; i++) {
-        if (!may_skip_look(settling, i))
+        if (!may_skip_look(settling, i) &&
+            (!volume_lookups_are_safe(settling->store->volume) ||
+             scope_notes_is_slow(settling->store->notes, &settling->request->scopes[i])))
             return true;
     }
     return false;
@@ -74,6 +80,9 @@ static void look(struct settling *settling, size_t i)
     report->looked = false;
     report->problem = store_compare(settling->store, scope, &report->live, &report->error);
     report->looked = report->problem == STATUS_OK;
+    if (report->looked)
+        scope_notes_set_slow(settling->store->notes, scope,
+                             report->live.mark.signature.size > INLINE_MANIFEST_MAX);
 }
 
 /* All scopes of one user share a manifest: what was read for one holds for the next, unless it is
@@ -393,7 +402,7 @@ enum status reading_begin(struct store *store, const struct reading_request *req
 
     if (!reading.reports)
         return STATUS_NO_MEMORY;
-    if (!request->may_block && !volume_lookups_are_safe(store->volume) && needs_look(&settling)) {
+    if (!request->may_block && needs_slow_look(&settling)) {
         free(reading.reports);
         return STATUS_WOULD_BLOCK;
     }

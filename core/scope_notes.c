@@ -10,6 +10,7 @@ struct note {
     uint64_t in_step_ns;
     uint64_t empty_at; /* digest of the manifest's mark; 0: not known to be empty */
     enum status status;
+    bool slow;
     bool used;
 };
 
@@ -183,6 +184,28 @@ bool scope_notes_is_empty(struct scope_notes *notes, const struct scope *scope,
     bool empty = find(notes->notes, notes->capacity, key)->empty_at == digest_of(mark);
     pthread_mutex_unlock(&notes->lock);
     return empty;
+}
+
+void scope_notes_set_slow(struct scope_notes *notes, const struct scope *scope, bool slow)
+{
+    uint64_t key[2];
+
+    scope_hash_wide(scope, key);
+    pthread_mutex_lock(&notes->lock);
+    if (find(notes->notes, notes->capacity, key)->slow != slow)
+        obtain_locked(notes, scope)->slow = slow;
+    pthread_mutex_unlock(&notes->lock);
+}
+
+bool scope_notes_is_slow(struct scope_notes *notes, const struct scope *scope)
+{
+    uint64_t key[2];
+
+    scope_hash_wide(scope, key);
+    pthread_mutex_lock(&notes->lock);
+    bool slow = find(notes->notes, notes->capacity, key)->slow;
+    pthread_mutex_unlock(&notes->lock);
+    return slow;
 }
 
 uint64_t scope_notes_failing(struct scope_notes *notes)

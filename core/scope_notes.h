@@ -40,6 +40,10 @@ void scope_notes_empty(struct scope_notes *notes, const struct scope *scope,
 bool scope_notes_is_empty(struct scope_notes *notes, const struct scope *scope,
                           const struct manifest_mark *mark);
 
+/* Whether the user's manifest is so large that a look at it takes its time. */
+void scope_notes_set_slow(struct scope_notes *notes, const struct scope *scope, bool slow);
+bool scope_notes_is_slow(struct scope_notes *notes, const struct scope *scope);
+
 /* How many scopes cannot be looked at now. */
 uint64_t scope_notes_failing(struct scope_notes *notes);
 

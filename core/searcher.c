@@ -2,10 +2,14 @@
 
 #include "core/clock.h"
 
+#include <string.h>
+
 /* The server's own thread answers searches of scopes up to this size; what takes longer goes to a
  * thread of its own. */
-#define INLINE_FACTS_MAX 20000
-#define INLINE_SUBSTRING_FACTS_MAX 1000
+#define INLINE_FACTS_MAX 5000
+#define INLINE_SUBSTRING_FACTS_MAX 500
+#define INLINE_PHRASES_MAX 24
+#define INLINE_TOP_K_MAX 50
 
 static void hits_append(struct search_result *result, struct index_hits *hits, size_t scope)
 {
@@ -88,13 +92,21 @@ static bool is_too_long_for_here(const struct search_request *request,
     return !request->reading.may_block && facts_of(reading) > facts_max;
 }
 
+/* Advanced queries may hold prefixes, each of which stands for any number of words. */
+static bool is_costly(const struct search_request *request, const struct query *query)
+{
+    return !request->reading.may_block &&
+           (strcmp(query_strategy(query), "words") != 0 ||
+            query_phrase_count(query) > INLINE_PHRASES_MAX || request->top_k > INLINE_TOP_K_MAX);
+}
+
 static enum status search_reading(const struct search_request *request,
                                   const struct reading *reading, const struct query *query,
                                   struct search_result *result, struct error *error)
 {
     if (query_is_empty(query) || request->top_k == 0)
         return STATUS_OK;
-    if (is_too_long_for_here(request, reading, INLINE_FACTS_MAX))
+    if (is_costly(request, query) || is_too_long_for_here(request, reading, INLINE_FACTS_MAX))
         return STATUS_WOULD_BLOCK;
     enum status status = query_scopes(request, reading, query, result, error);
     if (status != STATUS_OK || result->count > 0)

@@ -227,8 +227,12 @@ static enum status open_listed_dir(const struct volume *volume, int parent_fd,
 {
     const struct listing_entry *entry = listing_find(listing, name);
 
-    if (!entry || !entry->is_dir)
+    if (!entry)
         return STATUS_OK;
+    /* Not "nothing there": what lies in the directory's place may hide it. */
+    if (!entry->is_dir)
+        return error_set(error, STATUS_DENIED, name,
+                         "a file or a link lies where a directory belongs");
     enum status status = volume_open_dir(volume, parent_fd, name, ret, error);
     /* Listed a moment ago and not there: it changes under us. */
     return status == STATUS_NOT_FOUND ? STATUS_STALE : status;
@@ -255,6 +259,13 @@ static struct facts_place place_take(struct facts_place *place)
     return taken;
 }
 
+static bool is_listed_dir(const struct listing *listing, const char *name)
+{
+    const struct listing_entry *entry = listing_find(listing, name);
+
+    return entry && entry->is_dir;
+}
+
 enum status bucket_find_facts(struct bucket_table *table, const struct scope *scope, int bucket_fd,
                               struct facts_place *ret, struct error *error)
 {
@@ -272,7 +283,8 @@ enum status bucket_find_facts(struct bucket_table *table, const struct scope *sc
     if (status == STATUS_OK)
         status = list_listed_dir(table->volume, agents, &listing, scope->agent, &agent,
                                  &place.agent, &place.has_agent, error);
-    if (status == STATUS_OK && strcmp(scope->agent, SCOPE_DEFAULT_AGENT) == 0)
+    if (status == STATUS_OK && strcmp(scope->agent, SCOPE_DEFAULT_AGENT) == 0 &&
+        is_listed_dir(&listing, SCOPE_LEGACY_AGENT))
         status = list_listed_dir(table->volume, agents, &listing, SCOPE_LEGACY_AGENT, &lead,
                                  &place.lead, &place.has_lead, error);
     if (status == STATUS_OK && place.has_agent)
