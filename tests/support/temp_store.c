@@ -203,7 +203,7 @@ struct temp_answer temp_store_ask_as(struct temp_store *store, const struct temp
             },
         .query = WORD,
         .query_size = sizeof WORD - 1,
-        .top_k = SEARCH_TOP_K_MAX,
+        .top_k = question->inline_only ? 20 : SEARCH_TOP_K_MAX,
     };
     const struct store_counters *counters = &store->store->counters;
     uint64_t refreshes = atomic_load(&counters->refreshes);

@@ -778,3 +778,16 @@ Test(refresher, tells_what_happened_to_a_scope)
     EXPECT_ASK(store, "u/a", "", "refreshed", 1);
     cr_expect_str_eq(told.text, "removed:u/a ");
 }
+
+Test(refresher, a_nested_directory_that_became_a_file_is_gone)
+{
+    temp_store_usual(store, false);
+    temp_volume_make_dir(store->volume, "users/u/agents/a/facts/00/sub");
+    (void) temp_volume_add(store->volume, "u", "a", "f3", "note three");
+    EXPECT_REFRESHED(store, "u/a", "f1=one f2=two f3=three");
+    temp_volume_remove(store->volume, "users/u/agents/a/facts/00/sub");
+    temp_volume_write(store->volume, "users/u/agents/a/facts/00/sub", "x", 1);
+    (void) temp_volume_delete(store->volume, "u", "a", "f1");
+    EXPECT_REFRESHED(store, "u/a", "f2=two f3=three");
+    EXPECT_ASK(store, "u/a", "f2=two f3=three", "fresh", 0);
+}

@@ -178,16 +178,12 @@ Test(volume_bucket, the_way_to_a_scopes_facts)
     (void) temp_volume_add(temp, "u", "a", "f1", "one");
     temp_volume_make_dir(temp, "users/u/agents/bare");
     temp_volume_make_dir(temp, "users/u/agents/lead-agent/facts");
-    temp_volume_write(temp, "users/u/agents/file", "", 0);
-    temp_volume_make_dir(temp, "users/u/agents/odd");
-    temp_volume_write(temp, "users/u/agents/odd/facts", "", 0);
     static const struct {
         const char *scope;
         bool agent, facts, lead;
     } cases[] = {
         {"u/a", true, true, false},          {"u/bare", true, false, false},
-        {"u/none", false, false, false},     {"u/file", false, false, false},
-        {"u/odd", true, false, false},       {"u/-", false, false, true},
+        {"u/none", false, false, false},     {"u/-", false, false, true},
         {"u/lead-agent", true, true, false},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -197,6 +193,33 @@ Test(volume_bucket, the_way_to_a_scopes_facts)
                       place.has_lead == cases[i].lead,
                   "%s", cases[i].scope);
     }
+}
+
+static void make_link(const char *name, const char *target)
+{
+    char path[4096];
+
+    (void) snprintf(path, sizeof path, "%s/%s", temp_volume_path(temp), name);
+    cr_assert(symlink(target, path) == 0);
+}
+
+Test(volume_bucket, what_lies_in_a_directorys_place_is_not_nothing)
+{
+    static const char *const scopes[] = {"u/file", "u/odd", "u/linked", "u/inside"};
+
+    temp_volume_make_dir(temp, "users/u/agents/odd");
+    temp_volume_make_dir(temp, "users/u/agents/inside");
+    temp_volume_write(temp, "users/u/agents/file", "", 0);
+    temp_volume_write(temp, "users/u/agents/odd/facts", "", 0);
+    make_link("users/u/agents/linked", "odd");
+    make_link("users/u/agents/inside/facts", "../odd");
+    temp_volume_write(temp, "users/u/agents/lead-agent", "", 0);
+    for (size_t i = 0; i < ARRAY_SIZE(scopes); i++) {
+        AUTO_PLACE struct facts_place place = FACTS_PLACE_NONE;
+        cr_expect(find_facts(scopes[i], &place) == STATUS_DENIED, "%s", scopes[i]);
+    }
+    AUTO_PLACE struct facts_place place = FACTS_PLACE_NONE;
+    cr_expect(find_facts("u/-", &place) == STATUS_OK, "the earlier place of the default agent");
 }
 
 Test(volume_bucket, a_listed_directory_that_cannot_be_opened_starts_over)
