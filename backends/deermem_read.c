@@ -292,6 +292,9 @@ enum status deermem_list_facts(struct backend *backend, const struct backend_cal
     int64_t limit = INT64_MAX;
     uint64_t total = 0;
 
+    /* As long as the list: not for the thread that serves everybody. */
+    if (!call->may_block)
+        return STATUS_WOULD_BLOCK;
     enum status status = params_name(call->params, "category", false, &filter.category, error);
     if (status == STATUS_OK)
         status = params_integer(call->params, "offset", 0, INT64_MAX, &offset, error);
@@ -341,6 +344,27 @@ static enum status find_fact(struct view *view, const char *id, struct text *res
     return error_set(error, STATUS_NOT_FOUND, NULL, "there is no fact with this id");
 }
 
+/* Rows that are not known to be the volume's cannot tell that a fact does not exist, unless the
+ * caller asked for just what they say. */
+static bool may_deny(const struct view *view)
+{
+    const struct scope_report *report = report_of(view);
+
+    return report->state == SCOPE_FRESH || report->state == SCOPE_REFRESHED ||
+           (report->state == SCOPE_STALE && report->problem == STATUS_OK &&
+            view->reading.mode != FRESHNESS_STRICT);
+}
+
+static enum status refuse_to_deny(const struct view *view, struct error *error)
+{
+    const struct scope_report *report = report_of(view);
+
+    return error_set(error, STATUS_UNAVAILABLE, report->error.path,
+                     "the index has no such fact, but the volume may: %s",
+                     report->problem != STATUS_OK ? report->error.message
+                                                  : "the scope changes faster than it can be read");
+}
+
 enum status deermem_get_fact(struct backend *backend, const struct backend_call *call,
                              struct text *result, struct error *error)
 {
@@ -358,6 +382,8 @@ enum status deermem_get_fact(struct backend *backend, const struct backend_call 
         return status;
     text_append_string(result, "{\"fact\":");
     status = find_fact(&view, id, result, error);
+    if (status == STATUS_NOT_FOUND && !may_deny(&view))
+        status = refuse_to_deny(&view, error);
     text_append_string(result, ",\"scope\":");
     deermem_write_scope(result, call->scope, report_of(&view));
     text_append_char(result, '}');
@@ -405,8 +431,10 @@ static enum status answer_document(struct backend *backend, const struct backend
                                    struct error *error)
 {
     AUTO_READ_VIEW struct view view = {0};
-    enum status status = open_view(backend, call, true, &view, error);
 
+    if (!call->may_block)
+        return STATUS_WOULD_BLOCK;
+    enum status status = open_view(backend, call, true, &view, error);
     if (status != STATUS_OK)
         return status;
     text_append_format(result, "{\"%s\":", member);

@@ -394,6 +394,7 @@ enum status reading_begin(struct store *store, const struct reading_request *req
 {
     struct reading reading = {
         .store = store,
+        .mode = request->mode,
         .reader = store->readers[request->thread],
         .reports = calloc(request->count, sizeof *reading.reports),
         .count = request->count,

@@ -39,6 +39,7 @@ struct scope_report {
 
 struct reading {
     struct store *store;
+    enum freshness_mode mode;     /* what was asked for */
     struct index_reader *reader;  /* between index_begin() and index_end() */
     struct scope_report *reports; /* one a scope, in the request's order */
     size_t count;
