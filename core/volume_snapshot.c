@@ -13,7 +13,7 @@
 #define LOCK_HOLD_MS 1000
 /* A commit takes milliseconds; whoever holds the lock longer is not waited for, the scope is stale
  * meanwhile. */
-#define WRITER_WAIT_MS 1000
+#define WRITER_WAIT_MS 300
 /* Longer than the 50 ms after which a peer's writer tries the lock again, so that it gets its turn.
  */
 #define LOCK_PAUSE_MS 75

@@ -33,7 +33,7 @@ struct snapshot_request {
     const struct scope *scope;
     struct refresh_plan *plan;
     uint64_t deadline_ns;
-    unsigned writer_wait_ms;      /* patience with a live writer's lock; 0: 1,000 */
+    unsigned writer_wait_ms;      /* patience with a live writer's lock; 0: 300 */
     bool lock_is_held;            /* the caller holds the user's lock */
     _Atomic uint64_t *files_read; /* counts up while it reads; may be NULL */
 };

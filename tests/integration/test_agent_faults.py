@@ -287,7 +287,24 @@ class Locks(ProcessCase):
         self.check_others_go_on("local", 6)
 
     def test_other_users_are_served_on_a_network_volume(self):
-        self.check_others_go_on("cluster", 1)
+        self.check_others_go_on("cluster", 6)
+
+    def test_a_fact_that_may_exist_is_not_denied(self):
+        agent = self.agent()
+        self.wait_indexed(agent, 20)
+        held = self.hold("u1")
+        client = agent.client()
+        self.addCleanup(client.close)
+
+        def kind(**params):
+            request = client.send("get_fact", fact_id="fact_new", user_id="u1", **params)
+            return client.reply(request, 6.0)["error"]["data"]["kind"]
+
+        self.assertEqual(kind(timeout_ms=3000), "unavailable")
+        self.assertEqual(kind(freshness="local"), "not_found")
+        held.communicate("\n")
+        self.assertEqual(agent.rpc("get_fact", fact_id="fact_new", user_id="u1")["fact"]["id"],
+                         "fact_new")
 
     def test_a_writer_that_died_is_rolled_back(self):
         agent = self.agent()
