@@ -1,11 +1,12 @@
 /* ipc/server.h - owns the ROUTER socket: frames in, replies out, limits, deadlines.
  *
  * One thread (server_run's caller) owns the socket. A request that the handler can answer without
- * waiting is answered there; others go to request threads, which the server starts. Every accepted
- * frame gets exactly one reply: from the handler, or from the server at the request's deadline
- * (then the handler's late reply is dropped). Queues are per client and served in turn, and with
- * several request threads one client never runs on all of them, so that it cannot delay others
- * beyond its share. Replies of one client may come in another order than its requests.
+ * waiting is answered there; others, and all in large frames, which take long to read, go to
+ * request threads, which the server starts. Every accepted frame gets exactly one reply: from the
+ * handler, or from the server at the request's deadline (then the handler's late reply is dropped).
+ * Queues are per client and served in turn, and with several request threads one client never runs
+ * on all of them, so that it cannot delay others beyond its share. Replies of one client may come
+ * in another order than its requests.
  *
  *     server_create(&options, &handler, &server, &error);   binds
  *     server_run(server, &error);                            until server_stop() from elsewhere
@@ -75,7 +76,7 @@ struct server_counters {
     uint64_t queued;            /* handed to request threads */
     uint64_t clients;           /* now: with a request that waits or runs */
     uint64_t waiting;           /* now: requests in queues */
-    uint64_t threads_busy;      /* now: request threads inside the handler */
+    uint64_t threads_busy;      /* now: request threads with a request */
     uint64_t oldest_running_ms; /* now: since when the longest of them is there; 0: none */
     uint64_t late_replies;      /* came after the server had answered, or for a client that left */
     uint64_t undelivered;       /* replies dropped: the client is gone or does not read */

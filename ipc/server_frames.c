@@ -163,8 +163,10 @@ struct job *job_create(void)
 {
     struct job *job = calloc(1, sizeof *job);
 
-    if (job)
-        job->references = 1;
+    if (!job)
+        return NULL;
+    job->references = 1;
+    (void) zmq_msg_init(&job->body);
     return job;
 }
 
@@ -173,6 +175,7 @@ void job_free(struct job *job)
     if (!job)
         return;
     envelope_clear(&job->envelope);
+    (void) zmq_msg_close(&job->body);
     request_clear(&job->request);
     text_destroy(&job->reply);
     free(job);

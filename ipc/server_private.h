@@ -2,6 +2,7 @@
  *
  *   server.c          life and loop of the serving thread
  *   server_request.c  one message: read, answer or queue
+ *   server_skim.c     what a large message says about itself, without reading it
  *   server_frames.c   the ROUTER socket: envelopes in and out, identity of peers
  *   server_monitor.c  connections that came and went
  *   server_queue.c    waiting, running and finished jobs; whose turn it is; deadlines
@@ -24,6 +25,9 @@
 #define SERVER_THREADS_MAX 64
 #define CLIENT_SLOTS 1024
 
+/* Larger frames are read by request threads: a tree of 4 MiB takes half a second to build. */
+#define SERVER_INLINE_BYTES_MAX 16384
+
 /* All frames before the last one, returned as they came; the first is the routing id. */
 struct envelope {
     zmq_msg_t frames[ENVELOPE_FRAMES_MAX];
@@ -41,7 +45,8 @@ struct job {
     struct job *all_previous;
     struct client *client;
     struct envelope envelope; /* serving thread */
-    struct request request;   /* set once */
+    struct request request;   /* set once; of a large frame only what skim_request() tells */
+    zmq_msg_t body;           /* of a large frame, else empty; for the thread that runs it */
     size_t size;              /* bytes of the frame it came in */
     struct server_peer peer;  /* set once */
     int connection;           /* the connection's descriptor, -1 unknown; set once */
@@ -147,7 +152,7 @@ struct worker {
     struct server *server;
     pthread_t thread;
     unsigned number;             /* 1..n */
-    _Atomic uint64_t started_ns; /* inside the handler since then; 0: idle */
+    _Atomic uint64_t started_ns; /* has had a job since then; 0: idle */
 };
 
 struct live_counters {
@@ -178,10 +183,6 @@ struct server {
 /* Reads and answers (or queues) one message; false when there is none. */
 bool request_serve_one(struct server *server);
 
-/* Writes the reply of a handler's call; returns the error code that it carries, 0: a result. */
-int request_write_reply(const struct request *request, enum status status, int code,
-                        const struct text *result, const struct error *error, struct text *reply);
-
 /* Counts a reply that goes out with this code. */
 void request_count_reply(struct server *server, int code);
 
@@ -192,9 +193,14 @@ void request_send(struct server *server, struct job *job, struct text *reply);
 void request_answer(struct server *server, struct job *job, enum status status,
                     const char *message);
 
-/* Calls the handler. */
-enum status request_call(struct server *server, const struct job *job, unsigned thread,
-                         struct text *result, int *ret_code, struct error *error);
+/* On a request thread: reads the frame where that was put off, calls the handler, and writes the
+ * job's reply and code. */
+void request_run(struct server *server, struct job *job, unsigned thread);
+
+/* Fills the id, and of params timeout_ms, user_id and agent_name (names written with escapes are
+ * not recognised), in one pass that costs little. What the frame does not tell, or what is wrong,
+ * is missing: whoever reads the frame judges. `ret` always needs request_clear(). */
+void skim_request(const char *bytes, size_t size, struct request *ret);
 
 /* Wakes the serving thread: there is something to send, or to end. Any thread. */
 void server_wake(const struct server *server);

@@ -48,8 +48,9 @@ static int write_error(const struct request *request, int code, const struct err
     return code;
 }
 
-int request_write_reply(const struct request *request, enum status status, int code,
-                        const struct text *result, const struct error *error, struct text *reply)
+/* The reply of a handler's call; returns the error code that it carries, 0: a result. */
+static int write_reply(const struct request *request, enum status status, int code,
+                       const struct text *result, const struct error *error, struct text *reply)
 {
     struct error own = *error;
 
@@ -65,12 +66,13 @@ int request_write_reply(const struct request *request, enum status status, int c
     return write_error(request, code, &own, reply);
 }
 
-enum status request_call(struct server *server, const struct job *job, unsigned thread,
-                         struct text *result, int *ret_code, struct error *error)
+static enum status call_handler(struct server *server, const struct job *job,
+                                const struct request *request, unsigned thread, struct text *result,
+                                int *ret_code, struct error *error)
 {
     const struct server_call call = {
-        .method = job->request.method,
-        .params = job->request.params,
+        .method = request->method,
+        .params = request->params,
         .peer = job->peer,
         .deadline_ns = job->handler_deadline_ns,
         .may_block = thread > 0,
@@ -144,7 +146,8 @@ static bool answer_or_queue(struct server *server, struct job *job)
     int code = 0;
 
     text_clear(&server->result);
-    enum status status = request_call(server, job, 0, &server->result, &code, &error);
+    enum status status =
+        call_handler(server, job, &job->request, 0, &server->result, &code, &error);
     if (status == STATUS_WOULD_BLOCK && code == 0) {
         error_clear(&error);
         status = queue_put(&server->queue, job, &error);
@@ -155,12 +158,53 @@ static bool answer_or_queue(struct server *server, struct job *job)
     } else {
         atomic_fetch_add(&server->counters.inline_replies, 1);
     }
-    code = request_write_reply(&job->request, status, code, &server->result, &error, &reply);
+    code = write_reply(&job->request, status, code, &server->result, &error, &reply);
     request_count_reply(server, code);
     if (server->result.capacity > SCRATCH_BYTES_KEPT)
         text_destroy(&server->result);
     request_send(server, job, &reply);
     return true;
+}
+
+/* 0, or what is wrong with the frame; `ret` must be cleared in any case. */
+static int read_frame(const struct server *server, zmq_msg_t *body, struct request *ret,
+                      struct error *error)
+{
+    uint64_t ignored = 0;
+    int code = protocol_read_request(zmq_msg_data(body), zmq_msg_size(body), ret, error);
+
+    if (code == 0 && read_timeout(server, ret->params, &ignored, error) != STATUS_OK)
+        code = PROTOCOL_INVALID_PARAMS;
+    return code;
+}
+
+static void run_request(struct server *server, struct job *job, const struct request *request,
+                        unsigned thread)
+{
+    AUTO_TEXT struct text result = {0};
+    struct error error = {0};
+    int code = 0;
+
+    enum status status = call_handler(server, job, request, thread, &result, &code, &error);
+    job->code = write_reply(request, status, code, &result, &error, &job->reply);
+}
+
+void request_run(struct server *server, struct job *job, unsigned thread)
+{
+    struct request whole = {0};
+    struct error error = {0};
+
+    if (zmq_msg_size(&job->body) == 0) {
+        run_request(server, job, &job->request, thread);
+        return;
+    }
+    /* The job's own request stays as it is, since the serving thread may be answering from it. */
+    int code = read_frame(server, &job->body, &whole, &error);
+    if (code == 0)
+        run_request(server, job, &whole, thread);
+    else
+        job->code = write_error(&whole, code, &error, &job->reply);
+    request_clear(&whole);
 }
 
 /* A client that came back under its name gets nothing that its predecessor asked for. */
@@ -172,6 +216,30 @@ static void note_handover(struct server *server, struct job *job)
         return;
     monitor_read(server);
     queue_abandon(&server->queue, job->connection, id);
+}
+
+/* Large: whatever it asks for, a request thread reads it. What the skimming does not find in a
+ * frame that nobody can read either is the default. */
+static bool queue_unread(struct server *server, struct job *job, zmq_msg_t *body)
+{
+    struct error error = {0};
+    uint64_t timeout_ms = server->options.timeout_default_ms;
+
+    skim_request(zmq_msg_data(body), job->size, &job->request);
+    if (atomic_load(&server->stopping)) {
+        request_answer(server, job, STATUS_UNAVAILABLE, "shutting down");
+        return true;
+    }
+    if (read_timeout(server, job->request.params, &timeout_ms, &error) != STATUS_OK)
+        error_clear(&error);
+    set_deadlines(job, timeout_ms);
+    (void) zmq_msg_move(&job->body, body);
+    if (queue_put(&server->queue, job, &error) != STATUS_OK) {
+        answer_error(server, job, 0, &error);
+        return true;
+    }
+    atomic_fetch_add(&server->counters.queued, 1);
+    return false;
 }
 
 /* Answers it, or hands it to the queue; false: it is no longer the caller's. */
@@ -188,6 +256,8 @@ static bool handle_message(struct server *server, struct job *job, zmq_msg_t *bo
         answer_error(server, job, 0, &error);
         return true;
     }
+    if (job->size > SERVER_INLINE_BYTES_MAX)
+        return queue_unread(server, job, body);
     int code = protocol_read_request(zmq_msg_data(body), job->size, &job->request, &error);
     if (code == 0 && atomic_load(&server->stopping)) {
         request_answer(server, job, STATUS_UNAVAILABLE, "shutting down");

@@ -12,14 +12,10 @@
 static void run_job(struct worker *worker, struct job *job)
 {
     struct server *server = worker->server;
-    AUTO_TEXT struct text result = {0};
-    struct error error = {0};
-    int code = 0;
 
     atomic_store(&worker->started_ns, clock_monotonic_ns());
-    enum status status = request_call(server, job, worker->number, &result, &code, &error);
+    request_run(server, job, worker->number);
     atomic_store(&worker->started_ns, 0);
-    job->code = request_write_reply(&job->request, status, code, &result, &error, &job->reply);
     if (queue_finish(&server->queue, job))
         server_wake(server);
 }

@@ -88,6 +88,12 @@ static void write_blob(struct text *result, const struct server_call *call)
     text_append_char(result, '"');
 }
 
+static void write_thread(struct text *result, const struct server_call *call)
+{
+    text_append_format(result, "{\"thread\":%u,\"may_block\":%s}", call->thread,
+                       call->may_block ? "true" : "false");
+}
+
 static void wait_for_deadline(const struct server_call *call)
 {
     while (clock_monotonic_ns() < call->deadline_ns)
@@ -115,6 +121,10 @@ static enum status handle(void *context, const struct server_call *call, struct 
         return STATUS_OK;
     if (strcmp(call->method, "peer") == 0) {
         write_peer(result, call);
+        return STATUS_OK;
+    }
+    if (strcmp(call->method, "thread") == 0) {
+        write_thread(result, call);
         return STATUS_OK;
     }
     if (strcmp(call->method, "blob") == 0) {
@@ -273,6 +283,25 @@ static void send_call(void *socket, int id, const char *method, const char *para
                     "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"%s\",\"params\":%s}", id, method,
                     params);
     send_text(socket, text);
+}
+
+/* A call in a frame of exactly `size` bytes, or a little more than the bound of the serving thread
+ * when `size` is 0. What fills it comes first, so that the rest is told by the frame's end alone.
+ */
+static void send_padded(void *socket, size_t size, int id, const char *method, const char *params)
+{
+    AUTO_TEXT struct text text = {0};
+    char end[1024];
+
+    (void) snprintf(end, sizeof end,
+                    "]],\"method\":\"%s\",\"params\":%s,\"jsonrpc\":\"2.0\",\"id\":%d}", method,
+                    params, id);
+    text_append_string(&text, "{\"id\":null,\"x\":[\"}\\\"]\",[");
+    for (size_t wanted = size ? size : SERVER_INLINE_BYTES_MAX + 512;
+         text.size + strlen(end) < wanted;)
+        text_append_char(&text, ' ');
+    text_append_string(&text, end);
+    send_text(socket, text_string(&text));
 }
 
 /* The next reply, or NULL when none came in time. */
@@ -520,6 +549,195 @@ Test(server, messages_up_to_the_limit_work_and_larger_ones_are_told_or_dropped)
         EXPECT_REPLY(bystander, (int) i, 0);
     }
     (void) zmq_close(bystander);
+}
+
+/* ---- large frames ---- */
+
+Test(server, a_large_frame_does_not_run_on_the_serving_thread)
+{
+    static const struct {
+        size_t size;
+        bool is_inline;
+    } cases[] = {
+        {SERVER_INLINE_BYTES_MAX - 1, true},
+        {SERVER_INLINE_BYTES_MAX, true},
+        {SERVER_INLINE_BYTES_MAX + 1, false},
+        {LIMIT_BYTES, false},
+    };
+    void *client = client_create(&rig, ZMQ_DEALER, NULL);
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        send_padded(client, cases[i].size, (int) i, "thread", "{}");
+        AUTO_JSON json_t *reply = receive_reply(client);
+        const json_t *result = json_object_get(reply, "result");
+        cr_expect(eq(int, reply_id(reply), (int) i));
+        cr_expect(eq(int, json_integer_value(json_object_get(result, "thread")) == 0,
+                     cases[i].is_inline),
+                  "row %zu", i);
+        cr_expect(eq(int, json_is_true(json_object_get(result, "may_block")), !cases[i].is_inline),
+                  "row %zu", i);
+    }
+    (void) zmq_close(client);
+}
+
+Test(server_with, a_large_frame_waits_for_a_thread_and_delays_no_small_one)
+{
+    rig.options.threads = 1;
+    rig_start(&rig);
+    void *client = client_create(&rig, ZMQ_DEALER, NULL);
+    void *other = client_create(&rig, ZMQ_DEALER, NULL);
+
+    send_call(other, 1, "hold", "{}");
+    cr_assert(rig_wait(&rig, &rig.holding, 1));
+    send_padded(client, LIMIT_BYTES, 1, "echo", "{}");
+    cr_assert(REACHES(&rig, waiting, 1));
+    for (int id = 2; id <= 10; id++) {
+        send_call(client, id, "echo", "{}");
+        EXPECT_REPLY(client, id, 0);
+        send_call(other, id, "thread", "{}");
+        EXPECT_REPLY(other, id, 0);
+    }
+    cr_expect(BECOMES(&rig, waiting, 1));
+    rig_release(&rig);
+    EXPECT_REPLY(client, 1, 0);
+    EXPECT_REPLY(other, 1, 0);
+    (void) zmq_close(client);
+    (void) zmq_close(other);
+}
+
+Test(server, what_is_wrong_with_a_large_frame_is_told_as_with_a_small_one)
+{
+    static const struct {
+        const char *params;
+        int code;
+        int id; /* 0: null */
+    } cases[] = {
+        {"{}}", PROTOCOL_PARSE_ERROR, 0},
+        {"{\"a\":[}", PROTOCOL_PARSE_ERROR, 0},
+        {"{\"a\":\"}", PROTOCOL_PARSE_ERROR, 0},
+        {"[]", PROTOCOL_INVALID_PARAMS, 5},
+        {"null", PROTOCOL_INVALID_PARAMS, 5},
+        {"{\"timeout_ms\":\"5\"}", PROTOCOL_INVALID_PARAMS, 5},
+        {"{},\"id\":1.5", 0, 5},
+        {"{},\"method\":7", PROTOCOL_INVALID_REQUEST, 5},
+        {"{},\"method\":\"nope\"", PROTOCOL_NO_METHOD, 5},
+    };
+    void *client = client_create(&rig, ZMQ_DEALER, NULL);
+    struct server_counters counters;
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        send_padded(client, 0, 5, "echo", cases[i].params);
+        AUTO_JSON json_t *reply = receive_reply(client);
+        cr_expect(eq(int, reply_code(reply), cases[i].code), "row %zu", i);
+        cr_expect(eq(int, reply_id(reply), cases[i].id), "row %zu", i);
+    }
+    server_counters(rig.server, &counters);
+    cr_expect(eq(u64, counters.malformed, 4));
+    cr_expect(eq(u64, counters.errors, ARRAY_SIZE(cases) - 1));
+    (void) zmq_close(client);
+}
+
+Test(server_with, a_large_frame_that_waits_keeps_its_own_deadline_and_id)
+{
+    rig.options.threads = 1;
+    rig.options.timeout_default_ms = 100;
+    rig_start(&rig);
+    void *client = client_create(&rig, ZMQ_DEALER, NULL);
+
+    send_call(client, 1, "hold", "{\"timeout_ms\":60000}");
+    cr_assert(rig_wait(&rig, &rig.holding, 1));
+    send_padded(client, 0, 2, "echo", "{\"timeout_ms\":60000}");
+    send_padded(client, 0, 3, "echo", "{}");
+    EXPECT_REPLY(client, 3, -32004);
+    send_padded(client, 0, 4, "echo", "{\"user_id\":\"u1\",\"timeout_ms\":1}");
+    AUTO_JSON json_t *reply = receive_reply(client);
+    const json_t *data = json_object_get(json_object_get(reply, "error"), "data");
+    cr_expect(eq(int, reply_id(reply), 4));
+    cr_expect(eq(int, reply_code(reply), -32004));
+    cr_expect(eq(str, STR(json_string_value(json_object_get(data, "user_id"))), STR("u1")));
+    rig_release(&rig);
+    EXPECT_REPLY(client, 1, 0);
+    EXPECT_REPLY(client, 2, 0);
+    (void) zmq_close(client);
+}
+
+Test(server, a_stop_refuses_large_frames_by_their_id)
+{
+    void *client = client_create(&rig, ZMQ_DEALER, NULL);
+
+    send_call(client, 1, "hold", "{}");
+    cr_assert(rig_wait(&rig, &rig.holding, 1));
+    send_padded(client, 0, 2, "echo", "{}");
+    cr_assert(REACHES(&rig, waiting, 1));
+    server_stop(rig.server, PATIENCE_MS);
+    send_padded(client, 0, 3, "echo", "{}");
+    EXPECT_REPLY(client, 3, -32007);
+    rig_release(&rig);
+    EXPECT_REPLY(client, 1, 0);
+    EXPECT_REPLY(client, 2, 0);
+    (void) zmq_close(client);
+}
+
+Test(server_skim, finds_the_id_and_the_timeout_as_a_reader_would)
+{
+    static const struct {
+        const char *text;
+        const char *id;
+        int timeout; /* 0: none */
+    } cases[] = {
+        {"{\"id\":7,\"params\":{\"timeout_ms\":9}}", "7", 9},
+        {" {\t\"params\" : { \"timeout_ms\" :\r\n9 } , \"id\" : \"a\\u0041\\\"\" } ", "\"aA\\\"\"",
+         9},
+        {"{\"id\":1,\"id\":2}", "2", 0},
+        {"{\"id\":123456789012345678901234567890}", "123456789012345678901234567890", 0},
+        {"{\"params\":{\"timeout_ms\":9},\"params\":{\"timeout_ms\":8},\"id\":1}", "1", 8},
+        {"{\"params\":{\"timeout_ms\":9},\"params\":{},\"id\":1}", "1", 0},
+        {"{\"params\":{\"timeout_ms\":9},\"params\":[9],\"id\":1}", "1", 0},
+        {"{\"params\":{\"a\":{\"timeout_ms\":9},\"id\":5}}", "null", 0},
+        {"{\"timeout_ms\":9,\"x\":{\"id\":5},\"y\":[\"}\\\\\",{}],\"id\":1}", "1", 0},
+        {"{\"x\":NaN,\"y\":-1.5e3,\"z\":null,\"id\":1}", "1", 0},
+        {"{\"id\":1.5,\"params\":{\"timeout_ms\":9}}", "null", 0},
+        {"{\"id\":1", "null", 0},
+        {"{\"id\":1,\"x\":[", "null", 0},
+        {"{\"id\":1,\"x\":\"\\", "null", 0},
+        {"{\"id\":1]}", "null", 0},
+        {"{\"id\":[}}", "null", 0},
+        {"{\"id\"}", "null", 0},
+        {"{\"id\":}", "null", 0},
+        {"{", "null", 0},
+        {"{}", "null", 0},
+        {"[{\"id\":1}]", "null", 0},
+        {"", "null", 0},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        size_t size = strlen(cases[i].text);
+        AUTO_FREE char *exact = malloc(size + (size == 0)); /* no NUL behind it */
+        struct request request = {0};
+
+        memcpy(exact, cases[i].text, size);
+        skim_request(exact, size, &request);
+        cr_expect(eq(str, request.id, STR(cases[i].id)), "row %zu", i);
+        const json_t *timeout = json_object_get(request.params, "timeout_ms");
+        cr_expect(eq(int, (int) json_integer_value(timeout), cases[i].timeout), "row %zu", i);
+        request_clear(&request);
+    }
+}
+
+Test(server_skim, a_value_that_is_too_long_is_left_out)
+{
+    AUTO_TEXT struct text text = {0};
+    struct request request = {0};
+
+    text_append_string(&text, "{\"params\":{\"user_id\":\"");
+    for (int i = 0; i < 100000; i++)
+        text_append_char(&text, 'u');
+    text_append_string(&text, "\",\"agent_name\":\"a\"},\"id\":1}");
+    skim_request(text_string(&text), text.size, &request);
+    cr_expect(eq(str, request.id, STR("1")));
+    cr_expect(eq(ptr, json_object_get(request.params, "user_id"), NULL));
+    cr_expect(ne(ptr, json_object_get(request.params, "agent_name"), NULL));
+    request_clear(&request);
 }
 
 /* ---- limits and fairness ---- */
