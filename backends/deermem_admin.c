@@ -210,7 +210,7 @@ enum status deermem_verify(struct backend *backend, const struct backend_call *c
                            struct text *result, struct error *error)
 {
     AUTO_COMPARISON struct comparison comparison = {.on_volume = json_object()};
-    struct snapshot snapshot;
+    AUTO_SNAPSHOT struct snapshot snapshot = {0};
 
     if (!call->may_block)
         return STATUS_WOULD_BLOCK;

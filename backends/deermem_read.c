@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MANIFEST_ATTEMPTS 4
+#define VIEW_ATTEMPTS 4
 
 /* What a reading method answers from: the scope's rows, and where it needs them the manifest and
  * what waits for migration. */
 struct view {
     struct reading reading;
-    struct manifest manifest; /* with want_manifest; root NULL: the bucket has none */
+    struct manifest manifest; /* with want_manifest; root NULL: there is none */
     struct legacy_view legacy;
 };
 
@@ -68,14 +68,30 @@ static enum status read_legacy(struct backend *backend, const struct backend_cal
                        view->manifest.root ? &view->manifest : NULL, current, &view->legacy, error);
 }
 
-/* Reads the bucket's manifest. `ret_same`: it is the one that the rows were built from (or that the
- * compare saw, where there are no rows). */
-static enum status read_manifest(struct backend *backend, const struct backend_call *call,
-                                 struct view *view, bool *ret_same, struct error *error)
+/* The manifest that the rows were built from, so that both are of one revision whatever lies on the
+ * volume by now. */
+static enum status read_stored_manifest(struct view *view, struct error *error)
 {
-    const struct scope_report *report = report_of(view);
-    const struct signature *expected =
-        report->in_index ? &report->row.synced.mark.signature : &report->live.mark.signature;
+    AUTO_FREE char *bytes = NULL;
+    size_t size;
+
+    enum status status =
+        index_read_manifest(view->reading.reader, report_of(view)->row.id, &bytes, &size, error);
+    if (status != STATUS_OK || !bytes)
+        return status;
+    status = manifest_parse(bytes, size, &view->manifest, error);
+    /* It was understood when it was stored. */
+    return status == STATUS_CORRUPT ? error_set(error, STATUS_INTERNAL, NULL,
+                                                "the index holds a manifest that cannot be read")
+                                    : status;
+}
+
+/* The manifest on the volume, of a scope that is known to have no facts. `ret_same`: it is the one
+ * that this reading saw. */
+static enum status read_live_manifest(struct backend *backend, const struct backend_call *call,
+                                      struct view *view, bool *ret_same, struct error *error)
+{
+    const struct signature *expected = &report_of(view)->live.mark.signature;
     AUTO_IMAGE struct file_image image = {0};
 
     enum status status = bucket_read_manifest(backend->store->buckets, call->scope, &image, error);
@@ -94,9 +110,13 @@ static enum status read_manifest(struct backend *backend, const struct backend_c
     return STATUS_OK;
 }
 
-static bool must_match(const struct view *view)
+/* A scope without a row that this reading found in step: it has no facts, though its user may have
+ * summaries. Of any other scope without a row nothing is known. */
+static bool has_only_summaries(const struct view *view)
 {
-    return report_of(view)->state == SCOPE_FRESH || report_of(view)->state == SCOPE_REFRESHED;
+    const struct scope_report *report = report_of(view);
+
+    return !report->in_index && (report->state == SCOPE_FRESH || report->state == SCOPE_REFRESHED);
 }
 
 static enum status open_once(struct backend *backend, const struct backend_call *call,
@@ -111,18 +131,21 @@ static enum status open_once(struct backend *backend, const struct backend_call 
         status = reading_begin(backend->store, &request, &view->reading, error);
     if (status != STATUS_OK)
         return status;
-    bool look = want_manifest || is_unmigrated(view);
-    if (look && !call->may_block && !volume_lookups_are_safe(backend->store->volume))
+    bool live = want_manifest && has_only_summaries(view);
+    if ((live || is_unmigrated(view)) && !call->may_block &&
+        !volume_lookups_are_safe(backend->store->volume))
         return STATUS_WOULD_BLOCK;
-    if (look)
-        status = read_manifest(backend, call, view, ret_same, error);
+    if (live)
+        status = read_live_manifest(backend, call, view, ret_same, error);
+    else if (report_of(view)->in_index && (want_manifest || is_unmigrated(view)))
+        status = read_stored_manifest(view, error);
     if (status == STATUS_OK && is_unmigrated(view))
         status = read_legacy(backend, call, view, error);
     return status;
 }
 
-/* Opens a view whose manifest belongs to its rows; a commit that comes between the two is looked at
- * again. */
+/* Opens a view; what was read from the volume and is not what the reading saw is looked at again.
+ */
 static enum status open_view(struct backend *backend, const struct backend_call *call,
                              bool want_manifest, struct view *ret, struct error *error)
 {
@@ -131,19 +154,19 @@ static enum status open_view(struct backend *backend, const struct backend_call 
         bool same;
 
         enum status status = open_once(backend, call, want_manifest, &view, &same, error);
-        if (status == STATUS_STALE && attempt < MANIFEST_ATTEMPTS)
+        if (status == STATUS_STALE && attempt < VIEW_ATTEMPTS)
             continue;
         if (status != STATUS_OK)
             return status == STATUS_STALE ? error_set(error, STATUS_UNAVAILABLE, NULL,
                                                       "the user's files keep changing")
                                           : status;
-        if (same || !must_match(&view) || attempt == MANIFEST_ATTEMPTS) {
-            if (!same && must_match(&view))
-                view.reading.reports[0].state = SCOPE_STALE;
-            *ret = view;
-            view = (struct view){0};
-            return STATUS_OK;
-        }
+        if (!same && attempt < VIEW_ATTEMPTS)
+            continue;
+        if (!same)
+            view.reading.reports[0].state = SCOPE_STALE;
+        *ret = view;
+        view = (struct view){0};
+        return STATUS_OK;
     }
 }
 

@@ -217,7 +217,8 @@ static const char schema_text[] =
     "  unmigrated INTEGER NOT NULL DEFAULT 0,"
     "  next_sequence INTEGER NOT NULL DEFAULT 1,"
     "  used_at INTEGER NOT NULL DEFAULT 0,"
-    "  lengths BLOB NOT NULL DEFAULT x'');"
+    "  lengths BLOB NOT NULL DEFAULT x'',"
+    "  manifest BLOB);" /* NULL: there was none; last, for what is not read is not loaded */
     "CREATE UNIQUE INDEX scope_name ON scope (ifnull(user, ''), agent);"
     "CREATE INDEX scope_bucket ON scope (bucket);"
     "CREATE TABLE fact ("

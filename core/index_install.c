@@ -483,9 +483,11 @@ static int apply_refresh(struct install *install, const struct index_change *cha
     install->row.generation += changes;
     install->row.unmigrated = change->unmigrated;
     result = scope_row_update(install->connection, &install->row);
-    return result == SQLITE_OK
-               ? scope_row_set_synced(install->connection, install->row.id, &change->synced)
-               : result;
+    if (result == SQLITE_OK)
+        result = scope_row_set_synced(install->connection, install->row.id, &change->synced);
+    return result == SQLITE_OK ? scope_row_set_manifest(install->connection, install->row.id,
+                                                        change->manifest, change->manifest_size)
+                               : result;
 }
 
 static int refresh_scope(struct install *install, const struct index_change *change, bool *ret_lost)
@@ -534,11 +536,21 @@ static bool synced_is(const struct scope_row *row, const struct manifest_mark *m
     return row->synced.known && signature_equal(&row->synced.mark.signature, &mark->signature);
 }
 
+/* The scope is what the write left behind. */
+static int promote(struct install *install, int64_t id, const struct index_own_write *write)
+{
+    const struct synced_mark synced = {.known = true, .mark = write->post};
+    int result = scope_row_set_synced(install->connection, id, &synced);
+
+    return result == SQLITE_OK ? scope_row_set_manifest(install->connection, id, write->manifest,
+                                                        write->manifest_size)
+                               : result;
+}
+
 /* Other scopes of the bucket: nothing of theirs was touched, so in step stays in step. */
 static int promote_others(struct install *install, const struct index_own_write *write)
 {
     AUTO_RESET sqlite3_stmt *statement = NULL;
-    const struct synced_mark synced = {.known = true, .mark = write->post};
     int result = index_statement(install->connection, SQL_SCOPE_LIST_BUCKET, &statement);
 
     if (result == SQLITE_OK)
@@ -549,7 +561,7 @@ static int promote_others(struct install *install, const struct index_own_write 
         scope_row_read(statement, false, &other);
         result = SQLITE_OK;
         if (other.id != install->row.id && synced_is(&other, &write->pre))
-            result = scope_row_set_synced(install->connection, other.id, &synced);
+            result = promote(install, other.id, write);
     }
     return result == SQLITE_DONE ? SQLITE_OK : result;
 }
@@ -562,7 +574,6 @@ static bool delta_fits(const struct scope_row *row, const struct index_own_write
 
 static int apply_delta(struct install *install, const struct index_own_write *write)
 {
-    const struct synced_mark synced = {.known = true, .mark = write->post};
     bool changes = write->facts_changed && (write->put_count > 0 || write->removed_count > 0);
     int result = SQLITE_OK;
 
@@ -578,8 +589,7 @@ static int apply_delta(struct install *install, const struct index_own_write *wr
         if (result == SQLITE_OK)
             result = scope_row_update(install->connection, &install->row);
     }
-    return result == SQLITE_OK ? scope_row_set_synced(install->connection, install->row.id, &synced)
-                               : result;
+    return result == SQLITE_OK ? promote(install, install->row.id, write) : result;
 }
 
 static int own_write_in_scope(struct install *install, const struct index_own_write *write,

@@ -1,8 +1,8 @@
 /* core/index_install.h - the only writer of rows. One thread (the install thread) calls it.
  *
- * The rule that carries the program: rows, seen entries, the synced mark and the generation of a
- * scope change in ONE transaction. There is no state in which rows are replaced and the signature
- * is not, or the other way round.
+ * The rule that carries the program: rows, seen entries, the synced mark, the manifest and the
+ * generation of a scope change in ONE transaction. There is no state in which rows are replaced and
+ * the signature is not, or the other way round.
  */
 #ifndef MEMSYNC_CORE_INDEX_INSTALL_H
 #define MEMSYNC_CORE_INDEX_INSTALL_H
@@ -27,7 +27,9 @@ struct index_change {
     const struct seen_entry *seen; /* inserted or replaced by path */
     size_t seen_count;
     struct synced_mark synced; /* known must be true */
-    bool unmigrated;           /* the bucket has layout-1 data */
+    const char *manifest;      /* the bytes that `synced` is of; NULL: the bucket has none */
+    size_t manifest_size;
+    bool unmigrated; /* the bucket has layout-1 data */
 };
 
 enum install_outcome {
@@ -46,6 +48,8 @@ struct index_own_write {
     const struct scope *scope; /* the mutated one; without rows when only summaries change */
     struct manifest_mark pre;  /* under the user's lock, before the commit */
     struct manifest_mark post; /* under the same lock, after it */
+    const char *manifest;      /* the bytes that `post` is of; NULL: the bucket has none */
+    size_t manifest_size;
     const struct index_row *put;
     size_t put_count;
     const char *const *removed;
@@ -59,13 +63,13 @@ enum own_write_outcome {
     OWN_WRITE_FORGOTTEN,       /* anything else: no row touched, synced is unknown */
 };
 
-/* One transaction; the user's other scopes move from pre to post or stay. Delta rows get no clean
- * marks. */
+/* One transaction; the user's other scopes move from pre to post, with its manifest, or stay. Delta
+ * rows get no clean marks. What is forgotten keeps the manifest that its rows were built from. */
 MUST_CHECK enum status index_install_own_write(struct index *index,
                                                const struct index_own_write *write,
                                                enum own_write_outcome *ret, struct error *error);
 
-/* Drops the synced mark of a scope (no row changes, the generation stays). */
+/* Drops the synced mark of a scope (no row changes, the generation and the manifest stay). */
 MUST_CHECK enum status index_forget(struct index *index, const struct scope *scope,
                                     struct error *error);
 

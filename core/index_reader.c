@@ -145,6 +145,32 @@ enum status index_read_scope(struct index_reader *reader, const struct scope *sc
     return STATUS_OK;
 }
 
+enum status index_read_manifest(struct index_reader *reader, int64_t scope_id, char **ret,
+                                size_t *ret_size, struct error *error)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_reader_statement(reader, SQL_SCOPE_MANIFEST, scope_id, &statement);
+
+    if (result == SQLITE_OK)
+        result = sqlite3_step(statement);
+    if (result == SQLITE_DONE)
+        return error_set(error, STATUS_NOT_FOUND, NULL, "the index does not know the scope");
+    if (result != SQLITE_ROW)
+        return index_reader_error(reader, result, "read a manifest", error);
+
+    const char *bytes = sqlite3_column_blob(statement, 0);
+    size_t size = (size_t) sqlite3_column_bytes(statement, 0);
+    char *copy = bytes ? malloc(size) : NULL;
+    /* Without bytes: no manifest, or no memory to read one. */
+    if (!copy && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+        return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a manifest");
+    if (copy)
+        memcpy(copy, bytes, size);
+    *ret = copy;
+    *ret_size = copy ? size : 0;
+    return STATUS_OK;
+}
+
 static void copy_column(sqlite3_stmt *statement, int column, char *ret, size_t size)
 {
     const char *text = (const char *) sqlite3_column_text(statement, column);

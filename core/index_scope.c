@@ -172,3 +172,18 @@ int scope_row_set_synced(struct index_connection *connection, int64_t id,
         result = sqlite3_step(statement);
     return result == SQLITE_DONE ? SQLITE_OK : result;
 }
+
+int scope_row_set_manifest(struct index_connection *connection, int64_t id, const char *bytes,
+                           size_t size)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_statement(connection, SQL_SCOPE_SET_MANIFEST, &statement);
+
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_int64(statement, 1, id);
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_blob64(statement, 2, bytes, size, SQLITE_STATIC);
+    if (result == SQLITE_OK)
+        result = sqlite3_step(statement);
+    return result == SQLITE_DONE ? SQLITE_OK : result;
+}

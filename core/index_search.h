@@ -33,6 +33,11 @@ struct index_scope {
 MUST_CHECK enum status index_read_scope(struct index_reader *reader, const struct scope *scope,
                                         struct index_scope *ret, struct error *error);
 
+/* The bytes of the manifest that the scope's rows were built from; the caller frees them. STATUS_OK
+ * with NULL: there was none. STATUS_NOT_FOUND: no such scope. */
+MUST_CHECK enum status index_read_manifest(struct index_reader *reader, int64_t scope_id,
+                                           char **ret, size_t *ret_size, struct error *error);
+
 /* All seen entries of a scope, sorted by path; free with seen_list_destroy(). */
 MUST_CHECK enum status index_read_seen(struct index_reader *reader, int64_t scope_id,
                                        struct seen_list *ret, struct error *error);

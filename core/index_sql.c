@@ -24,6 +24,8 @@ static const char *const statement_texts[SQL_COUNT] = {
     [SQL_SCOPE_SET_SYNCED] =
         "UPDATE scope SET synced = ?2, absent = ?3, mtime = ?4, size = ?5, revision = ?6, "
         "digest = ?7, inode = ?8, ctime = ?9 WHERE id = ?1",
+    [SQL_SCOPE_SET_MANIFEST] = "UPDATE scope SET manifest = ?2 WHERE id = ?1",
+    [SQL_SCOPE_MANIFEST] = "SELECT manifest FROM scope WHERE id = ?1",
     [SQL_SCOPE_DELETE] = "DELETE FROM scope WHERE id = ?1",
     [SQL_SCOPE_LIST] = "SELECT " SCOPE_COLUMNS " FROM scope ORDER BY id",
     [SQL_SCOPE_LIST_BUCKET] = "SELECT " SCOPE_COLUMNS " FROM scope WHERE bucket = ?1 ORDER BY id",

@@ -131,6 +131,8 @@ static enum status install(struct refresh *refresh, const struct base *base,
         .seen = result->seen,
         .seen_count = result->seen_count,
         .synced = {.known = true, .mark = refresh->snapshot.live.mark},
+        .manifest = refresh->snapshot.manifest,
+        .manifest_size = refresh->snapshot.manifest_size,
         .unmigrated = refresh->snapshot.unmigrated,
     };
     pause_here(PAUSE_REFRESH_BEFORE_INSTALL);
@@ -246,6 +248,7 @@ static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
         .lock_is_held = lock_is_held,
         .files_read = &refresh->store->counters.files_read,
     };
+    snapshot_destroy(&refresh->snapshot);
     status = snapshot_take(&refresh->store->source, &request, &refresh->snapshot, error);
     return status == STATUS_OK ? publish(refresh, &base, plan, ret, error) : status;
 }
@@ -414,6 +417,7 @@ void refresher_run(struct store *store, struct index_reader *reader, struct refr
     }
     note_outcome(&refresh);
     count(&refresh);
+    snapshot_destroy(&refresh.snapshot);
     *ret = result;
     refresh_done(store->refreshes, run, &result,
                  status == STATUS_OK ? 0 : retry_time(run->failures));

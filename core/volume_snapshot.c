@@ -96,6 +96,13 @@ static enum status settle_journal(const struct attempt *attempt, struct error *e
     return error_set(error, STATUS_UNAVAILABLE, reason.path, "%s", reason.message);
 }
 
+static void drop_manifest(struct snapshot *snapshot)
+{
+    free(snapshot->manifest);
+    snapshot->manifest = NULL;
+    snapshot->manifest_size = 0;
+}
+
 /* Reads and understands the manifest that a listing shows, and keeps it open. */
 static enum status capture_manifest(struct attempt *attempt, struct manifest *ret,
                                     struct error *error)
@@ -116,6 +123,9 @@ static enum status capture_manifest(struct attempt *attempt, struct manifest *re
     }
     attempt->snapshot->live.mark = mark_of(&image, ret->revision);
     attempt->snapshot->live.bare = false;
+    attempt->snapshot->manifest = image.bytes;
+    attempt->snapshot->manifest_size = image.size;
+    image = (struct file_image){0};
     return STATUS_OK;
 }
 
@@ -252,6 +262,7 @@ static enum status try_once(const struct snapshot_source *source,
     };
 
     snapshot->attempts++;
+    drop_manifest(snapshot);
     enum status status = bucket_open(source->buckets, request->scope, &attempt.bucket_fd, error);
     snapshot->bucket_present = status == STATUS_OK;
     if (status == STATUS_NOT_FOUND) {
@@ -294,11 +305,17 @@ static void pause_for_writers(void)
     (void) nanosleep(&pause, NULL);
 }
 
+void snapshot_destroy(struct snapshot *snapshot)
+{
+    drop_manifest(snapshot);
+    *snapshot = (struct snapshot){0};
+}
+
 enum status snapshot_take(const struct snapshot_source *source,
                           const struct snapshot_request *request, struct snapshot *ret,
                           struct error *error)
 {
-    struct snapshot snapshot = {0};
+    AUTO_SNAPSHOT struct snapshot snapshot = {0};
     enum status status = STATUS_STALE;
 
     for (unsigned i = 0; status == STATUS_STALE && i < ATTEMPTS_UNLOCKED; i++) {
@@ -319,9 +336,11 @@ enum status snapshot_take(const struct snapshot_source *source,
     if (status == STATUS_STALE)
         return error_set(error, STATUS_TIMEOUT, NULL,
                          "the scope changes faster than it can be read");
-    if (status == STATUS_OK)
-        *ret = snapshot;
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    *ret = snapshot;
+    snapshot.manifest = NULL;
+    return STATUS_OK;
 }
 
 /* No manifest: only a listing tells whether that means "nothing here". */

@@ -40,6 +40,8 @@ struct snapshot_request {
 
 struct snapshot {
     struct live_state live;
+    char *manifest; /* the bytes that `live` is of; owned. NULL: the bucket has none */
+    size_t manifest_size;
     bool bucket_present;
     bool unmigrated;  /* there is data in an earlier layout */
     bool rolled_back; /* a dead writer's commit was taken back on the way */
@@ -47,11 +49,14 @@ struct snapshot {
     bool took_lock;
 };
 
-/* Takes one. What follows for the index is in the request's plan (refresh_plan_finish). Nothing is
- * to be published unless STATUS_OK. STATUS_BUSY: a commit was under way until the deadline.
- * STATUS_UNAVAILABLE: a prepared journal cannot be dealt with, `error` names it. STATUS_CORRUPT:
- * the manifest cannot be understood. STATUS_TIMEOUT: the scope changes faster than it can be read.
- * Others: the volume's own errors. */
+void snapshot_destroy(struct snapshot *snapshot);
+#define AUTO_SNAPSHOT CLEANUP(snapshot_destroy)
+
+/* Takes one, which the caller destroys. What follows for the index is in the request's plan
+ * (refresh_plan_finish). Nothing is to be published unless STATUS_OK. STATUS_BUSY: a commit was
+ * under way until the deadline. STATUS_UNAVAILABLE: a prepared journal cannot be dealt with,
+ * `error` names it. STATUS_CORRUPT: the manifest cannot be understood. STATUS_TIMEOUT: the scope
+ * changes faster than it can be read. Others: the volume's own errors. */
 MUST_CHECK enum status snapshot_take(const struct snapshot_source *source,
                                      const struct snapshot_request *request, struct snapshot *ret,
                                      struct error *error);

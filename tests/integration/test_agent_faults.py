@@ -240,6 +240,31 @@ class Locks(ProcessCase):
         self.assertEqual(held.stdout.readline(), "holding\n")
         return held
 
+    def test_facts_and_summaries_are_of_one_revision_while_a_commit_is_under_way(self):
+        self.peer.commit("u1", summary="the summary before")
+        agent = self.agent()
+        before = agent.rpc("get_memory", user_id="u1")["memory"]
+        head = {key: value for key, value in before.items() if key != "facts"}
+        seen = []
+
+        def look(step, _):
+            if step == "manifest":
+                for method, freshness in (("get_memory", "strict"), ("export_memory", "strict"),
+                                          ("get_summaries", "strict"), ("get_memory", "local")):
+                    seen.append(agent.rpc(method, user_id="u1", freshness=freshness))
+
+        self.peer.commit("u1", changes=[update("fact_1", "amber after")], summary="the summary after",
+                         at_step=look)
+        self.assertEqual([found["scope"]["state"] for found in seen], ["stale"] * 4)
+        self.assertEqual([found["scope"]["revision"] for found in seen], [before["revision"]] * 4)
+        self.assertEqual([found.get("memory") or found["summaries"] for found in seen],
+                         [before, before, head, before])
+        after = agent.rpc("get_memory", user_id="u1")
+        self.assertIn(after["scope"]["state"], ("fresh", "refreshed"))
+        self.assertEqual(after["memory"]["revision"], before["revision"] + 1)
+        self.assertIn("the summary after", str(after["memory"]["user"]))
+        self.assertIn("amber after", [fact["content"] for fact in after["memory"]["facts"]])
+
     def check_others_go_on(self, kind, client_count):
         agent = self.agent(config={"volume": {"kind": kind}, "ipc": {"threads": 3}})
         self.wait_indexed(agent, 20)

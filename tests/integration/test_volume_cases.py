@@ -97,6 +97,7 @@ class Manifests(Served):
         """A manifest takes the place of one that was understood, and then a good one comes back."""
         good, bad = {"f_beam": "The beam turns every nine seconds."}, volumes.manifest_path("u1")
         before = self.search("beam")[1]["revision"]
+        known = self.running.rpc("get_memory", user_id="u1")["memory"]
         self.directory.write(bad, content)
         found, state = self.search("beam")
         self.assertEqual(found, good)
@@ -105,8 +106,7 @@ class Manifests(Served):
             self.assertTrue(state["reason"])
             self.assertEqual(state["revision"], before)
             self.assertEqual(self.listed()["scope"]["state"], "unverified")
-            failed = self.refused("get_summaries", user_id="u1")
-            self.assertEqual((failed.code, failed.data["path"]), (CORRUPT, bad))
+            self.last_good(known, bad)
         else:
             self.assertIn(state["state"], IN_STEP)
             self.assertEqual(state["revision"], revision)
@@ -118,6 +118,17 @@ class Manifests(Served):
         found, state = self.search("beam")
         self.assertIn(state["state"], IN_STEP)
         self.assertEqual((found, state["revision"]), (good, 7))
+
+    def last_good(self, known, path):
+        """Facts and summaries are those of the manifest that was understood last."""
+        head = {key: value for key, value in known.items() if key != "facts"}
+        for method, member, wanted in (("get_memory", "memory", known), ("export_memory", "memory", known),
+                                       ("get_summaries", "summaries", head)):
+            got = self.running.rpc(method, user_id="u1")
+            self.assertEqual(got[member], wanted)
+            self.assertEqual((got["scope"]["state"], got["scope"]["path"]), ("unverified", path))
+        other = self.refused("get_summaries", user_id="u1", agent_name="never-indexed")
+        self.assertEqual((other.code, other.data["path"]), (CORRUPT, path))
 
     def serve(self):
         self.write_facts(f_beam="The beam turns every nine seconds.")

@@ -155,6 +155,14 @@ static UNUSED struct synced_mark synced_at(int64_t revision)
     return (struct synced_mark){.known = true, .mark = mark_of(revision)};
 }
 
+/* The text of a manifest, which install_rows() stores. */
+#define MANIFEST_TEXT_SIZE 40
+static UNUSED const char *manifest_of(int64_t revision, char ret[MANIFEST_TEXT_SIZE])
+{
+    (void) snprintf(ret, MANIFEST_TEXT_SIZE, "manifest %lld", (long long) revision);
+    return ret;
+}
+
 /* Installs and returns the new generation. */
 static UNUSED uint64_t install_change(struct fixture *fixture, const struct index_change *change)
 {
@@ -172,12 +180,15 @@ static UNUSED uint64_t install_change(struct fixture *fixture, const struct inde
 static UNUSED uint64_t install_rows(struct fixture *fixture, const struct scope *scope,
                                     uint64_t generation, int64_t revision, const struct rows *rows)
 {
+    char manifest[MANIFEST_TEXT_SIZE];
     const struct index_change change = {
         .scope = scope,
         .expected_generation = generation,
         .put = rows->rows,
         .put_count = rows->count,
         .synced = synced_at(revision),
+        .manifest = manifest_of(revision, manifest),
+        .manifest_size = strlen(manifest),
     };
 
     return install_change(fixture, &change);
@@ -210,6 +221,36 @@ static UNUSED enum status scope_state(struct fixture *fixture, const struct scop
     enum status status = index_read_scope(fixture->reader, scope, ret, NULL);
     index_end(fixture->reader);
     return status;
+}
+
+/* The manifest that the index holds of a scope; "" for none. */
+static UNUSED void stored_manifest(struct fixture *fixture, const struct scope *scope,
+                                   char ret[MANIFEST_TEXT_SIZE])
+{
+    AUTO_FREE char *bytes = NULL;
+    struct index_scope state;
+    size_t size = 4711;
+
+    begin(fixture);
+    cr_assert(eq(int, index_read_scope(fixture->reader, scope, &state, NULL), STATUS_OK));
+    cr_assert(
+        eq(int, index_read_manifest(fixture->reader, state.id, &bytes, &size, NULL), STATUS_OK));
+    index_end(fixture->reader);
+    cr_expect(eq(int, bytes == NULL, size == 0));
+    (void) snprintf(ret, MANIFEST_TEXT_SIZE, "%.*s", (int) size, bytes ? bytes : "");
+}
+
+/* ... is the one of a revision, or none with 0. */
+static UNUSED void expect_manifest(struct fixture *fixture, const struct scope *scope,
+                                   int64_t revision, const char *what)
+{
+    char found[MANIFEST_TEXT_SIZE];
+    char wanted[MANIFEST_TEXT_SIZE] = "";
+
+    if (revision != 0)
+        (void) manifest_of(revision, wanted);
+    stored_manifest(fixture, scope, found);
+    cr_expect(zero(int, strcmp(found, wanted)), "%s: {%s} instead of {%s}", what, found, wanted);
 }
 
 static UNUSED const char *hit_id(const struct index_hit *hit, char *ret, size_t size)

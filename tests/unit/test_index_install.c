@@ -351,6 +351,70 @@ Test(index_install, broken_files_are_counted_and_listed_until_they_go)
     cr_expect(eq(u64, state.broken, 0));
 }
 
+/* ---- manifests ---- */
+
+Test(index_install, the_manifest_comes_and_goes_with_the_mark)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    AUTO_ROWS struct rows rows = {0};
+    struct scope scope = scope_of("u1", "a");
+    struct scope other = scope_of("u1", "b");
+    const char bytes[] = {'a', '\0', 'b', '\xff'}; /* stored as they are */
+    AUTO_FREE char *stored = NULL;
+    size_t size;
+
+    fixture_create(&fixture);
+    rows_add(&rows, fact_of("f1", "word"));
+    uint64_t generation = install_rows(&fixture, &scope, 0, 3, &rows);
+    (void) install_rows(&fixture, &other, 0, 3, &rows);
+    expect_manifest(&fixture, &scope, 3, "the first");
+
+    struct index_change change = {.scope = &scope,
+                                  .expected_generation = generation - 1,
+                                  .synced = synced_at(4),
+                                  .manifest = "late",
+                                  .manifest_size = 4};
+    cr_expect(eq(int, try_change(&fixture, &change), INSTALL_LOST));
+    expect_manifest(&fixture, &scope, 3, "a lost refresh changes nothing");
+    cr_assert(eq(int, index_forget(fixture.index, &scope, NULL), STATUS_OK));
+    expect_manifest(&fixture, &scope, 3, "the rows of a forgotten scope are still of it");
+
+    change.expected_generation = generation;
+    change.manifest = bytes;
+    change.manifest_size = sizeof bytes;
+    (void) install_change(&fixture, &change);
+    struct index_scope state;
+    begin(&fixture);
+    cr_assert(eq(int, index_read_scope(fixture.reader, &scope, &state, NULL), STATUS_OK));
+    cr_assert(
+        eq(int, index_read_manifest(fixture.reader, state.id, &stored, &size, NULL), STATUS_OK));
+    cr_expect(eq(sz, size, sizeof bytes));
+    cr_expect(zero(int, memcmp(stored, bytes, sizeof bytes)));
+    index_end(fixture.reader);
+
+    change.synced.mark = (struct manifest_mark){.signature = {.absent = true}};
+    change.manifest = NULL;
+    change.manifest_size = 0;
+    (void) install_change(&fixture, &change);
+    expect_manifest(&fixture, &scope, 0, "none any more");
+    expect_manifest(&fixture, &other, 3, "another scope keeps its own");
+}
+
+Test(index_install, a_manifest_is_read_only_of_a_scope_that_is_there_and_in_a_snapshot)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    char *stored = NULL;
+    size_t size = 4711;
+
+    fixture_create(&fixture);
+    cr_expect(not(index_read_manifest(fixture.reader, 1, &stored, &size, NULL) == STATUS_OK));
+    begin(&fixture);
+    cr_expect(
+        eq(int, index_read_manifest(fixture.reader, 1, &stored, &size, NULL), STATUS_NOT_FOUND));
+    index_end(fixture.reader);
+    cr_expect(stored == NULL && size == 4711, "written on success only");
+}
+
 /* ---- own writes ---- */
 
 struct own_case {
@@ -376,6 +440,7 @@ static void check_own_write(const struct own_case *row)
     const char *const removed[] = {"aa/f1.md"};
     struct index_scope state;
     enum own_write_outcome outcome;
+    char manifest[MANIFEST_TEXT_SIZE];
 
     fixture_create(&fixture);
     rows_add(&old, fact_of("f1", "word old"));
@@ -387,6 +452,8 @@ static void check_own_write(const struct own_case *row)
     const struct index_own_write write = {.scope = &scope,
                                           .pre = mark_of(5),
                                           .post = mark_of(6),
+                                          .manifest = manifest_of(6, manifest),
+                                          .manifest_size = strlen(manifest),
                                           .put = new.rows,
                                           .put_count = row->facts_changed ? new.count : 0,
                                           .removed = removed,
@@ -401,6 +468,8 @@ static void check_own_write(const struct own_case *row)
     cr_expect(eq(int, state.synced.known, row->known_after), "%s", row->name);
     cr_expect(eq(i64, state.synced.mark.signature.revision, row->synced_after), "%s", row->name);
     cr_expect(eq(u64, state.generation, row->generation_after), "%s", row->name);
+    expect_manifest(&fixture, &scope, row->outcome == OWN_WRITE_PROMOTED ? 6 : row->synced,
+                    row->name);
     EXPECT_FOUND(&fixture, &scope, "word", row->found);
     expect_sound(&fixture);
 }
@@ -467,6 +536,7 @@ Test(index_install, other_scopes_of_the_user_move_along_or_stay)
     struct scope forgotten = scope_of("u1", "forgotten");
     struct index_scope state;
     enum own_write_outcome outcome;
+    char manifest[MANIFEST_TEXT_SIZE];
 
     fixture_create(&fixture);
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
@@ -477,13 +547,17 @@ Test(index_install, other_scopes_of_the_user_move_along_or_stay)
     const struct index_own_write write = {.scope = &written,
                                           .pre = mark_of(5),
                                           .post = mark_of(6),
+                                          .manifest = manifest_of(6, manifest),
+                                          .manifest_size = strlen(manifest),
                                           .facts_changed = false};
     cr_assert(eq(int, index_install_own_write(fixture.index, &write, &outcome, NULL), STATUS_OK));
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         cr_assert(eq(int, scope_state(&fixture, &rows[i].scope, &state), STATUS_OK));
         cr_expect(eq(i64, state.synced.mark.signature.revision, rows[i].after), "row %zu", i);
         cr_expect(eq(u64, state.generation, 0), "row %zu", i);
+        expect_manifest(&fixture, &rows[i].scope, rows[i].after, rows[i].scope.agent);
     }
+    expect_manifest(&fixture, &forgotten, 5, "forgotten");
     cr_assert(eq(int, scope_state(&fixture, &forgotten, &state), STATUS_OK));
     cr_expect(not(state.synced.known));
 }
@@ -639,12 +713,14 @@ static int replace_and_die(const char *directory, const struct scope *scope)
                                         .replace_all = true,
                                         .put = rows.rows,
                                         .put_count = rows.count,
-                                        .synced = synced_at(8)};
+                                        .synced = synced_at(8),
+                                        .manifest = "manifest 8",
+                                        .manifest_size = strlen("manifest 8")};
     pause_kill_at(PAUSE_INSTALL_BEFORE_COMMIT, 1);
     return index_install_refresh(index, &change, &outcome, &generation, NULL) == STATUS_OK ? 2 : 3;
 }
 
-Test(index_install, a_kill_before_the_commit_leaves_the_old_rows_and_the_old_mark)
+Test(index_install, a_kill_before_the_commit_leaves_the_old_rows_mark_and_manifest)
 {
     AUTO_FIXTURE struct fixture fixture;
     AUTO_ROWS struct rows rows = {0};
@@ -670,6 +746,7 @@ Test(index_install, a_kill_before_the_commit_leaves_the_old_rows_and_the_old_mar
     cr_expect(eq(i64, state.synced.mark.signature.revision, 7));
     cr_expect(eq(u64, state.generation, 1));
     cr_expect(eq(u64, state.facts, 50));
+    expect_manifest(&fixture, &scope, 7, "killed");
     EXPECT_FOUND(&fixture, &scope, "new", "");
     EXPECT_FOUND(&fixture, &scope, "\"both old 7\"", "m7");
     expect_sound(&fixture);
@@ -692,6 +769,9 @@ static enum status look_once(struct watcher *watcher, struct index_reader *reade
     AUTO_QUERY struct query *both = NULL;
     AUTO_HITS struct index_hits odd_hits = {0};
     AUTO_HITS struct index_hits all_hits = {0};
+    AUTO_FREE char *manifest = NULL;
+    char wanted[MANIFEST_TEXT_SIZE];
+    size_t size = 0;
     struct index_scope state;
     enum status status = index_begin(reader, NULL);
 
@@ -705,12 +785,16 @@ static enum status look_once(struct watcher *watcher, struct index_reader *reade
         status = index_search(reader, state.id, odd, NULL, 1000, CLOCK_NEVER, &odd_hits, NULL);
     if (status == STATUS_OK)
         status = index_search(reader, state.id, both, NULL, 1000, CLOCK_NEVER, &all_hits, NULL);
+    if (status == STATUS_OK)
+        status = index_read_manifest(reader, state.id, &manifest, &size, NULL);
     index_end(reader);
     if (status != STATUS_OK)
         return status;
     bool is_odd = state.synced.mark.signature.revision % 2 == 1;
     watcher->mixed +=
         all_hits.count != 300 || state.facts != 300 || odd_hits.count != (is_odd ? 300 : 0);
+    (void) manifest_of(state.synced.mark.signature.revision, wanted);
+    watcher->mixed += size != strlen(wanted) || memcmp(manifest, wanted, size) != 0;
     return STATUS_OK;
 }
 
@@ -748,12 +832,15 @@ Test(index_install, readers_see_all_of_a_replacement_or_nothing)
     }
     for (int64_t revision = 2; revision < 14; revision++) {
         const struct rows *rows = revision % 2 ? &odd : &even;
+        char manifest[MANIFEST_TEXT_SIZE];
         const struct index_change change = {.scope = &scope,
                                             .expected_generation = generation,
                                             .replace_all = true,
                                             .put = rows->rows,
                                             .put_count = rows->count,
-                                            .synced = synced_at(revision)};
+                                            .synced = synced_at(revision),
+                                            .manifest = manifest_of(revision, manifest),
+                                            .manifest_size = strlen(manifest)};
         generation = install_change(&fixture, &change);
         (void) index_maintain(fixture.index, 1);
     }
