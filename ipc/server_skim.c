@@ -21,7 +21,11 @@ struct member {
 
 static char peek(const struct cursor *cursor)
 {
-    return cursor->at < cursor->end ? *cursor->at : '\0';
+    char here = '\0';
+
+    if (cursor->at < cursor->end)
+        here = *cursor->at;
+    return here;
 }
 
 static bool is_space(char byte)
