@@ -26,7 +26,7 @@ struct index_reader; /* opaque; one thread at a time */
 
 struct index_options {
     const char *directory;  /* made (0700) when missing; its parent must exist */
-    uint64_t mmap_bytes;    /* 0: default (32 MiB) */
+    uint64_t mmap_bytes;    /* 0: none; see SIGBUS in docs/troubleshooting.md */
     uint64_t wal_bytes_max; /* a larger log is checkpointed and reported; 0: default (64 MiB) */
 };
 
@@ -57,7 +57,8 @@ const char *index_path(const struct index *index);
 void index_damage_text(struct index *index, char *ret, size_t size);
 
 /* True when the open file is no longer the one at its path (device, inode), i.e. somebody deleted
- * or replaced it, or its log. */
+ * or replaced it, or its log; or when it has shrunk, which no statement of ours makes it do: then
+ * somebody wrote over it, while the pages in memory may go on to look sound. Thread-safe. */
 bool index_file_was_replaced(struct index *index);
 
 /* Sets the damaged or replaced file aside and starts an empty one; every reader reopens by itself

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 
 #define BUSY_TIMEOUT_MS 5000
-#define MMAP_BYTES_DEFAULT (32u << 20) /* more made no search faster with a million facts */
 #define WAL_BYTES_DEFAULT (64u << 20)
 #define CHECKPOINT_PAGES 4000            /* within a commit: a write waits for it, so seldom */
 #define CHECKPOINT_IDLE_BYTES (4u << 20) /* in idle slices: nobody waits, so early */
@@ -131,11 +130,14 @@ static void remember_files(struct index *index)
 
 bool index_file_was_replaced(struct index *index)
 {
+    /* Looked at under the lock: sizes seen in another order would look like a file that shrank. */
+    pthread_mutex_lock(&index->lock);
     struct file_identity database = file_identity_of(index->path);
     struct file_identity log = file_identity_of(index->log_path);
-
-    pthread_mutex_lock(&index->lock);
-    bool same = identity_equal(database, index->database) && identity_equal(log, index->log);
+    bool same = identity_equal(database, index->database) && identity_equal(log, index->log) &&
+                database.size >= index->database.size;
+    if (same)
+        index->database.size = database.size;
     pthread_mutex_unlock(&index->lock);
     return !same;
 }
@@ -448,7 +450,7 @@ static struct index *index_allocate(const struct index_options *options)
         return NULL;
     index->lock_fd = -1;
     pthread_mutex_init(&index->lock, NULL);
-    index->mmap_bytes = options->mmap_bytes ? options->mmap_bytes : MMAP_BYTES_DEFAULT;
+    index->mmap_bytes = options->mmap_bytes;
     index->wal_bytes_max = options->wal_bytes_max ? options->wal_bytes_max : WAL_BYTES_DEFAULT;
     index->directory = strdup(options->directory);
     index->path = join_path(options->directory, INDEX_FILE_NAME);
