@@ -122,24 +122,38 @@ static bool identity_equal(struct file_identity a, struct file_identity b)
 
 static void remember_files(struct index *index)
 {
+    struct file_identity database = file_identity_of(index->path);
+    struct file_identity log = file_identity_of(index->log_path);
+
     pthread_mutex_lock(&index->lock);
-    index->database = file_identity_of(index->path);
-    index->log = file_identity_of(index->log_path);
+    index->database = database;
+    index->log = log;
     pthread_mutex_unlock(&index->lock);
 }
 
-bool index_file_was_replaced(struct index *index)
+static void remember_growth(struct index *index, struct file_identity database)
 {
-    /* Looked at under the lock: sizes seen in another order would look like a file that shrank. */
     pthread_mutex_lock(&index->lock);
-    struct file_identity database = file_identity_of(index->path);
-    struct file_identity log = file_identity_of(index->log_path);
-    bool same = identity_equal(database, index->database) && identity_equal(log, index->log) &&
-                database.size >= index->database.size;
-    if (same)
+    if (identity_equal(database, index->database) && database.size > index->database.size)
         index->database.size = database.size;
     pthread_mutex_unlock(&index->lock);
-    return !same;
+}
+
+/* What is remembered is taken before the look: then a file that only grows is not found smaller. */
+bool index_file_was_replaced(struct index *index)
+{
+    pthread_mutex_lock(&index->lock);
+    struct file_identity known = index->database;
+    struct file_identity known_log = index->log;
+    pthread_mutex_unlock(&index->lock);
+    struct file_identity database = file_identity_of(index->path);
+    struct file_identity log = file_identity_of(index->log_path);
+
+    if (!identity_equal(database, known) || !identity_equal(log, known_log) ||
+        database.size < known.size)
+        return true;
+    remember_growth(index, database);
+    return false;
 }
 
 /* ---- connections ---- */

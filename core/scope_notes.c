@@ -111,15 +111,21 @@ void scope_notes_in_step(struct scope_notes *notes, const struct scope *scope, u
     pthread_mutex_unlock(&notes->lock);
 }
 
-uint64_t scope_notes_last_in_step(struct scope_notes *notes, const struct scope *scope)
+/* A copy: of zeroes where there is no note. */
+static struct note note_of(struct scope_notes *notes, const struct scope *scope)
 {
     uint64_t key[2];
 
     scope_hash_wide(scope, key);
     pthread_mutex_lock(&notes->lock);
-    uint64_t in_step_ns = find(notes->notes, notes->capacity, key)->in_step_ns;
+    struct note note = *find(notes->notes, notes->capacity, key);
     pthread_mutex_unlock(&notes->lock);
-    return in_step_ns;
+    return note;
+}
+
+uint64_t scope_notes_last_in_step(struct scope_notes *notes, const struct scope *scope)
+{
+    return note_of(notes, scope).in_step_ns;
 }
 
 bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, enum status status)
@@ -199,13 +205,7 @@ void scope_notes_set_slow(struct scope_notes *notes, const struct scope *scope, 
 
 bool scope_notes_is_slow(struct scope_notes *notes, const struct scope *scope)
 {
-    uint64_t key[2];
-
-    scope_hash_wide(scope, key);
-    pthread_mutex_lock(&notes->lock);
-    bool slow = find(notes->notes, notes->capacity, key)->slow;
-    pthread_mutex_unlock(&notes->lock);
-    return slow;
+    return note_of(notes, scope).slow;
 }
 
 uint64_t scope_notes_failing(struct scope_notes *notes)

@@ -27,10 +27,11 @@ static void print_summary(const struct screen *screen, const char *section, cons
                   date ? date : "", screen_end(screen), text ? text : "");
 }
 
-/* Prints those that are not empty. */
-static void print_summaries(const struct screen *screen, const json_t *holder)
+/* Counts those that are not empty, and prints them where there is a screen. */
+static size_t show_summaries(const struct screen *screen, const json_t *holder)
 {
     static const char *const sections[] = {"user", "history"};
+    size_t count = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
         json_t *section = json_object_get(holder, sections[i]);
@@ -40,22 +41,10 @@ static void print_summaries(const struct screen *screen, const json_t *holder)
         {
             if (json_string_length(json_object_get(entry, "summary")) == 0)
                 continue;
-            print_summary(screen, sections[i], name, entry);
+            count++;
+            if (screen)
+                print_summary(screen, sections[i], name, entry);
         }
-    }
-}
-
-static size_t count_summaries(const json_t *holder)
-{
-    static const char *const sections[] = {"user", "history"};
-    size_t count = 0;
-
-    for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
-        json_t *section = json_object_get(holder, sections[i]);
-        const char *name;
-        json_t *entry;
-        json_object_foreach(section, name, entry) count +=
-            json_string_length(json_object_get(entry, "summary")) > 0;
     }
     return count;
 }
@@ -63,7 +52,8 @@ static size_t count_summaries(const json_t *holder)
 /* Says so when a document is the one that every unknown user gets. */
 static bool has_nothing(const struct cli *cli, const json_t *result, const json_t *document)
 {
-    size_t things = json_array_size(json_object_get(document, "facts")) + count_summaries(document);
+    size_t things =
+        json_array_size(json_object_get(document, "facts")) + show_summaries(NULL, document);
 
     return request_note_nothing(cli, result,
                                 json_integer_value(json_object_get(document, "revision")), things);
@@ -79,38 +69,43 @@ static void print_memory(const struct screen *screen, const json_t *memory)
         (void) printf("revision %" JSON_INTEGER_FORMAT ", ", json_integer_value(revision));
     (void) printf("last updated %s, %zu facts\n\n", date && *date ? date : "never",
                   json_array_size(json_object_get(memory, "facts")));
-    print_summaries(screen, memory);
+    (void) show_summaries(screen, memory);
     facts_print_table(screen, json_object_get(memory, "facts"));
+}
+
+/* Asks for a member of the reply, which `result` owns. EXIT_NOTHING: there is nothing in it. */
+static enum exit_code ask_for(struct cli *cli, const char *method, const char *member,
+                              json_t **result, const json_t **ret)
+{
+    enum exit_code code = ask(cli, method, result);
+
+    if (code != EXIT_DONE)
+        return code;
+    *ret = json_object_get(*result, member);
+    return has_nothing(cli, *result, *ret) ? EXIT_NOTHING : EXIT_DONE;
 }
 
 enum exit_code run_memory(struct cli *cli)
 {
     AUTO_JSON json_t *result = NULL;
+    const json_t *memory = NULL;
+    enum exit_code code = ask_for(cli, "get_memory", "memory", &result, &memory);
 
-    enum exit_code code = ask(cli, "get_memory", &result);
-    if (code != EXIT_DONE)
-        return code;
-    const json_t *memory = json_object_get(result, "memory");
-    if (has_nothing(cli, result, memory))
-        return EXIT_NOTHING;
-    if (!(cli->options.given & OPTION_JSON))
+    if (code == EXIT_DONE && !(cli->options.given & OPTION_JSON))
         print_memory(&cli->screen, memory);
-    return EXIT_DONE;
+    return code;
 }
 
 enum exit_code run_summaries(struct cli *cli)
 {
     AUTO_JSON json_t *result = NULL;
+    const json_t *summaries = NULL;
+    enum exit_code code = ask_for(cli, "get_summaries", "summaries", &result, &summaries);
 
-    enum exit_code code = ask(cli, "get_summaries", &result);
     if (code != EXIT_DONE)
         return code;
-    const json_t *summaries = json_object_get(result, "summaries");
-    if (has_nothing(cli, result, summaries))
-        return EXIT_NOTHING;
-    if (!(cli->options.given & OPTION_JSON))
-        print_summaries(&cli->screen, summaries);
-    return count_summaries(summaries) > 0 ? EXIT_DONE : EXIT_NOTHING;
+    const struct screen *screen = cli->options.given & OPTION_JSON ? NULL : &cli->screen;
+    return show_summaries(screen, summaries) > 0 ? EXIT_DONE : EXIT_NOTHING;
 }
 
 /* The document is not read: whatever spelling its values have is kept. */
