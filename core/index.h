@@ -57,8 +57,8 @@ const char *index_path(const struct index *index);
 void index_damage_text(struct index *index, char *ret, size_t size);
 
 /* True when the open file is no longer the one at its path (device, inode), i.e. somebody deleted
- * or replaced it, or its log; or when it has shrunk, which no statement of ours makes it do: then
- * somebody wrote over it, while the pages in memory may go on to look sound. Thread-safe. */
+ * or replaced it, or its log. A file that was written over in place shows by its pages instead.
+ * Thread-safe. */
 bool index_file_was_replaced(struct index *index);
 
 /* Sets the damaged or replaced file aside and starts an empty one; every reader reopens by itself

@@ -131,29 +131,15 @@ static void remember_files(struct index *index)
     pthread_mutex_unlock(&index->lock);
 }
 
-static void remember_growth(struct index *index, struct file_identity database)
-{
-    pthread_mutex_lock(&index->lock);
-    if (identity_equal(database, index->database) && database.size > index->database.size)
-        index->database.size = database.size;
-    pthread_mutex_unlock(&index->lock);
-}
-
-/* What is remembered is taken before the look: then a file that only grows is not found smaller. */
 bool index_file_was_replaced(struct index *index)
 {
-    pthread_mutex_lock(&index->lock);
-    struct file_identity known = index->database;
-    struct file_identity known_log = index->log;
-    pthread_mutex_unlock(&index->lock);
     struct file_identity database = file_identity_of(index->path);
     struct file_identity log = file_identity_of(index->log_path);
 
-    if (!identity_equal(database, known) || !identity_equal(log, known_log) ||
-        database.size < known.size)
-        return true;
-    remember_growth(index, database);
-    return false;
+    pthread_mutex_lock(&index->lock);
+    bool same = identity_equal(database, index->database) && identity_equal(log, index->log);
+    pthread_mutex_unlock(&index->lock);
+    return !same;
 }
 
 /* ---- connections ---- */

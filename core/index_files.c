@@ -22,8 +22,7 @@ struct file_identity file_identity_of(const char *path)
 
     if (lstat(path, &info) < 0)
         return (struct file_identity){0};
-    return (
-        struct file_identity){.device = info.st_dev, .inode = info.st_ino, .size = info.st_size};
+    return (struct file_identity){.device = info.st_dev, .inode = info.st_ino};
 }
 
 /* ---- the lock, and what the file beside it remembers ---- */

@@ -71,7 +71,6 @@ struct index_connection {
 struct file_identity {
     dev_t device; /* all 0: there is no such file */
     ino_t inode;
-    off_t size;
 };
 
 struct index {
