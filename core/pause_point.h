@@ -23,7 +23,19 @@
     X(RECOVER_AFTER_FACT)      /* after each fact that was restored or removed */                  \
     X(RECOVER_BEFORE_MANIFEST) /* the facts are back, the manifest is not */                       \
     X(RECOVER_AFTER_MANIFEST)  /* the manifest is back, the journal still there */                 \
-    X(RECOVER_BEFORE_JOURNAL)  /* the backups are removed, the journal is not */
+    X(RECOVER_BEFORE_JOURNAL)  /* the backups are removed, the journal is not */                   \
+    X(COMMIT_AFTER_LOCK)       /* the user's lock is held, nothing was looked at */                \
+    X(COMMIT_AFTER_BACKUP)     /* the backups are durable, there is no journal */                  \
+    X(COMMIT_AFTER_JOURNAL)    /* the journal says prepared */                                     \
+    X(COMMIT_AFTER_FACT)       /* after each fact that was written or removed */                   \
+    X(COMMIT_BEFORE_CHECK)     /* the new manifest lies ready under another name */                \
+    X(COMMIT_BEFORE_MANIFEST)  /* checked, about to be renamed */                                  \
+    X(COMMIT_AFTER_MANIFEST)   /* readers see the change, the journal says prepared */             \
+    X(COMMIT_BEFORE_COMMITTED) /* checked again, about to say committed */                         \
+    X(COMMIT_AFTER_COMMITTED)  /* the change stands, its traces are there */                       \
+    X(COMMIT_AFTER_CLEANUP)    /* they are removed, the lock is held */                            \
+    X(WRITE_AFTER_UNLOCK)      /* peers may commit; the index has not heard of this one */         \
+    X(WRITE_BEFORE_INSTALL)    /* the turn in the install queue has come */
 
 #define PAUSE_POINT_ENUM(name) PAUSE_##name,
 enum pause_point { PAUSE_POINTS(PAUSE_POINT_ENUM) PAUSE_POINT_COUNT };

@@ -101,6 +101,7 @@ static void fill(struct error *error, enum status status, int sys_errno, const c
     error->sys_errno = sys_errno;
     copy_cut(error->path, sizeof error->path, path ? path : "");
     copy_cut(error->message, sizeof error->message, message);
+    error->members[0] = '\0';
 }
 
 enum status error_set(struct error *error, enum status status, const char *path, const char *format,
@@ -138,4 +139,22 @@ void error_clear(struct error *error)
     error->sys_errno = 0;
     error->path[0] = '\0';
     error->message[0] = '\0';
+    error->members[0] = '\0';
+}
+
+void error_add_member(struct error *error, const char *name, const char *value_format, ...)
+{
+    char value[ERROR_MEMBERS_MAX];
+    va_list arguments;
+
+    if (!error)
+        return;
+    va_start(arguments, value_format);
+    int length = vsnprintf(value, sizeof value, value_format, arguments);
+    va_end(arguments);
+    size_t used = strlen(error->members);
+    size_t room = sizeof error->members - used;
+    if (length < 0 || (size_t) length + strlen(name) + 5 > room)
+        return;
+    (void) snprintf(error->members + used, room, ",\"%s\":%s", name, value);
 }

@@ -36,12 +36,16 @@ enum status {
  * name at most 255 bytes. */
 #define ERROR_PATH_MAX 1100
 #define ERROR_MESSAGE_MAX 400
+#define ERROR_MEMBERS_MAX 640 /* two fact ids and some numbers */
 
 struct error {
     enum status status;
     int sys_errno;             /* 0 when no system call was behind it */
     char path[ERROR_PATH_MAX]; /* relative to the volume where it is a volume file, or empty */
     char message[ERROR_MESSAGE_MAX]; /* one line, no full stop, for people */
+    /* Further members for programs, as JSON text that begins with a comma; or empty. Every error_set()
+     * empties it. */
+    char members[ERROR_MEMBERS_MAX];
 };
 
 /* The lower-case word for a status, e.g. "not_found"; never NULL. */
@@ -62,6 +66,11 @@ enum status error_set(struct error *error, enum status status, const char *path,
  * ": " and its text. Never STATUS_OK: an errno of 0 is STATUS_INTERNAL. */
 enum status error_set_errno(struct error *error, int sys_errno, const char *path,
                             const char *format, ...) PRINTF(4, 5);
+
+/* Adds `"name":value` to the error's members, where it is not NULL; `value_format` gives JSON text
+ * (of ids, words and numbers only: nothing is escaped). What no longer fits is left out. */
+void error_add_member(struct error *error, const char *name, const char *value_format, ...)
+    PRINTF(3, 4);
 
 /* Makes `error` say "nothing happened". */
 void error_clear(struct error *error);

@@ -102,6 +102,16 @@ static ssize_t real_list(int fd, void *bytes, size_t size)
     return getdents64(fd, bytes, size);
 }
 
+static int real_rename_new(int dir_fd, const char *from, const char *to)
+{
+    return renameat2(dir_fd, from, dir_fd, to, RENAME_NOREPLACE);
+}
+
+static int real_link(int dir_fd, const char *from, const char *to)
+{
+    return linkat(dir_fd, from, dir_fd, to, 0);
+}
+
 static const struct volume_calls real_calls = {
     .open_beneath = real_open_beneath,
     .stat_forced = real_stat_forced,
@@ -111,6 +121,8 @@ static const struct volume_calls real_calls = {
     .sync = fsync,
     .lock = flock,
     .rename = renameat,
+    .rename_new = real_rename_new,
+    .link = real_link,
     .unlink = unlinkat,
     .mkdir = mkdirat,
     .close = close,
@@ -189,6 +201,22 @@ int volume_do_rename(const struct volume *volume, int dir_fd, const char *from, 
     int result;
 
     RETRY_INTERRUPTED(result, volume->calls->rename(dir_fd, from, dir_fd, to));
+    return result;
+}
+
+int volume_do_rename_new(const struct volume *volume, int dir_fd, const char *from, const char *to)
+{
+    int result;
+
+    RETRY_INTERRUPTED(result, volume->calls->rename_new(dir_fd, from, to));
+    return result;
+}
+
+int volume_do_link(const struct volume *volume, int dir_fd, const char *from, const char *to)
+{
+    int result;
+
+    RETRY_INTERRUPTED(result, volume->calls->link(dir_fd, from, to));
     return result;
 }
 

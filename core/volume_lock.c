@@ -338,13 +338,21 @@ enum status volume_lock_acquire(struct volume_lock_table *table, const struct vo
     return STATUS_OK;
 }
 
+void volume_lock_release_file(struct volume_lock *lock)
+{
+    if (lock->fd < 0)
+        return;
+    /* Said aloud, since a forked child may still hold the descriptor. */
+    (void) volume_do_lock(lock->volume, lock->fd, LOCK_UN);
+    (void) volume_do_close(lock->volume, lock->fd);
+    lock->fd = -1;
+}
+
 void volume_lock_release(struct volume_lock **lock)
 {
     if (!*lock)
         return;
-    /* Said aloud, since a forked child may still hold the descriptor. */
-    (void) volume_do_lock((*lock)->volume, (*lock)->fd, LOCK_UN);
-    (void) volume_do_close((*lock)->volume, (*lock)->fd);
+    volume_lock_release_file(*lock);
     free_seat((*lock)->table, (*lock)->seat);
     free(*lock);
     *lock = NULL;

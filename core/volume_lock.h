@@ -36,4 +36,9 @@ MUST_CHECK enum status volume_lock_acquire(struct volume_lock_table *table,
                                            struct error *error);
 void volume_lock_release(struct volume_lock **lock);
 
+/* Gives up the lock on the volume, so that other processes may take it, while this process's own
+ * threads still wait: for what must happen in the order of the commits. volume_lock_release() lets
+ * them in. */
+void volume_lock_release_file(struct volume_lock *lock);
+
 #endif

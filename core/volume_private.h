@@ -7,6 +7,7 @@
 
 #include "core/volume.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/statfs.h>
@@ -53,6 +54,8 @@ ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t 
 int volume_do_sync(const struct volume *volume, int fd);
 int volume_do_lock(const struct volume *volume, int fd, int operation);
 int volume_do_rename(const struct volume *volume, int dir_fd, const char *from, const char *to);
+int volume_do_rename_new(const struct volume *volume, int dir_fd, const char *from, const char *to);
+int volume_do_link(const struct volume *volume, int dir_fd, const char *from, const char *to);
 int volume_do_unlink(const struct volume *volume, int dir_fd, const char *name, int flags);
 int volume_do_mkdir(const struct volume *volume, int dir_fd, const char *name, mode_t mode);
 int volume_do_close(const struct volume *volume, int fd);
@@ -122,6 +125,24 @@ void volume_adopt_attributes(const struct volume *volume, int fd, const struct s
  * is fine. */
 MUST_CHECK enum status volume_make_dir(const struct volume *volume, int dir_fd, const char *name,
                                        struct error *error);
+
+/* Makes the names in a directory durable. */
+MUST_CHECK enum status volume_sync_dir(const struct volume *volume, int dir_fd,
+                                       struct error *error);
+
+/* The two halves of volume_replace_file(): a complete, synced file beside `name`, under a name that
+ * volume_name_is_temporary() knows; then its rename, which takes the temporary away when it fails.
+ * The directory is not synced. */
+MUST_CHECK enum status volume_replacement_prepare(const struct volume *volume, int dir_fd,
+                                                  const char *name, const char *bytes, size_t size,
+                                                  char ret_temporary[NAME_MAX + 1],
+                                                  struct error *error);
+MUST_CHECK enum status volume_replacement_apply(const struct volume *volume, int dir_fd,
+                                                const char *temporary, const char *name,
+                                                struct error *error);
+
+/* True for the name of a file that a writer of this format had not yet renamed when it died. */
+bool volume_name_is_temporary(const char *name);
 
 /* Writes a new file, synced and closed; it is gone again after an error. */
 MUST_CHECK enum status volume_write_new(const struct volume *volume, int dir_fd, const char *name,

@@ -12,6 +12,7 @@
 #define FILE_MODE_NEW 0660u   /* less what the directory denies */
 #define FILE_MODE_FIRST 0600u /* until owner and group are right */
 #define TEMPORARY_PREFIX_MAX 200
+#define TEMPORARY_SUFFIX ".tmp"
 #define SILLY_PREFIX ".nfs" /* a removed file that another process of an NFS client has open */
 
 enum status volume_random_hex(char ret[VOLUME_HEX_SIZE])
@@ -99,14 +100,43 @@ static enum status temporary_name(const char *name, char ret[NAME_MAX + 1])
     if (status != STATUS_OK)
         return status;
     int length = (int) text_cut(name, strlen(name), TEMPORARY_PREFIX_MAX);
-    (void) snprintf(ret, NAME_MAX + 1, ".%.*s.%s.tmp", length, name, hex);
+    (void) snprintf(ret, NAME_MAX + 1, ".%.*s.%s" TEMPORARY_SUFFIX, length, name, hex);
     return STATUS_OK;
 }
 
-static enum status sync_dir(const struct volume *volume, int dir_fd, struct error *error)
+enum status volume_sync_dir(const struct volume *volume, int dir_fd, struct error *error)
 {
     if (volume_do_sync(volume, dir_fd) < 0)
         return error_set_errno(error, errno, NULL, "cannot sync the directory");
+    return STATUS_OK;
+}
+
+enum status volume_replacement_prepare(const struct volume *volume, int dir_fd, const char *name,
+                                       const char *bytes, size_t size,
+                                       char ret_temporary[NAME_MAX + 1], struct error *error)
+{
+    struct statx old;
+
+    if (!volume_name_is_single(name))
+        return error_set(error, STATUS_INVALID, name, "not a file name");
+    enum status status = temporary_name(name, ret_temporary);
+    if (status != STATUS_OK)
+        return error_set(error, status, name, "no random numbers");
+
+    bool exists = volume_do_stat(volume, dir_fd, name, &old) == 0 && S_ISREG(old.stx_mode);
+    status =
+        volume_write_new(volume, dir_fd, ret_temporary, exists ? &old : NULL, bytes, size, error);
+    return volume_error_at(error, status, name);
+}
+
+enum status volume_replacement_apply(const struct volume *volume, int dir_fd, const char *temporary,
+                                     const char *name, struct error *error)
+{
+    if (volume_do_rename(volume, dir_fd, temporary, name) < 0) {
+        enum status status = error_set_errno(error, errno, name, "cannot replace the file");
+        (void) volume_do_unlink(volume, dir_fd, temporary, 0);
+        return status;
+    }
     return STATUS_OK;
 }
 
@@ -114,25 +144,27 @@ enum status volume_replace_file(const struct volume *volume, int dir_fd, const c
                                 const char *bytes, size_t size, struct error *error)
 {
     char temporary[NAME_MAX + 1];
-    struct statx old;
 
-    if (!volume_name_is_single(name))
-        return error_set(error, STATUS_INVALID, name, "not a file name");
-    enum status status = temporary_name(name, temporary);
+    enum status status =
+        volume_replacement_prepare(volume, dir_fd, name, bytes, size, temporary, error);
+    if (status == STATUS_OK)
+        status = volume_replacement_apply(volume, dir_fd, temporary, name, error);
     if (status != STATUS_OK)
-        return error_set(error, status, name, "no random numbers");
-
-    bool exists = volume_do_stat(volume, dir_fd, name, &old) == 0 && S_ISREG(old.stx_mode);
-    status = volume_write_new(volume, dir_fd, temporary, exists ? &old : NULL, bytes, size, error);
-    if (status != STATUS_OK)
-        return volume_error_at(error, status, name);
-
-    if (volume_do_rename(volume, dir_fd, temporary, name) < 0) {
-        status = error_set_errno(error, errno, name, "cannot replace the file");
-        (void) volume_do_unlink(volume, dir_fd, temporary, 0);
         return status;
-    }
-    return volume_error_at(error, sync_dir(volume, dir_fd, error), name);
+    return volume_error_at(error, volume_sync_dir(volume, dir_fd, error), name);
+}
+
+bool volume_name_is_temporary(const char *name)
+{
+    size_t length = strlen(name);
+    const size_t tail = strlen(".") + VOLUME_MARKER_LENGTH + strlen(TEMPORARY_SUFFIX);
+
+    if (name[0] != '.' || length <= tail + 1 ||
+        strcmp(name + length - strlen(TEMPORARY_SUFFIX), TEMPORARY_SUFFIX) != 0)
+        return false;
+    const char *digits = name + length - tail + 1;
+    return name[length - tail] == '.' &&
+           strspn(digits, "0123456789abcdef") == VOLUME_MARKER_LENGTH;
 }
 
 enum status volume_remove_file(const struct volume *volume, int dir_fd, const char *name,
@@ -143,7 +175,7 @@ enum status volume_remove_file(const struct volume *volume, int dir_fd, const ch
     if (volume_do_unlink(volume, dir_fd, name, 0) < 0 && errno != ENOENT)
         return error_set_errno(error, errno, name, "cannot remove the file");
     /* Synced although it was gone: whoever removed it may have died before doing so. */
-    return volume_error_at(error, sync_dir(volume, dir_fd, error), name);
+    return volume_error_at(error, volume_sync_dir(volume, dir_fd, error), name);
 }
 
 static enum status remove_plain_files(const struct volume *volume, int fd, struct error *error)
@@ -181,7 +213,7 @@ enum status volume_remove_dir(const struct volume *volume, int dir_fd, const cha
         if (!left)
             return error_set_errno(error, errno, name, "cannot remove the directory");
     }
-    status = sync_dir(volume, dir_fd, error);
+    status = volume_sync_dir(volume, dir_fd, error);
     if (status != STATUS_OK)
         return volume_error_at(error, status, name);
     *ret_left = left;
@@ -202,5 +234,5 @@ enum status volume_make_dir(const struct volume *volume, int dir_fd, const char 
     if (status != STATUS_OK)
         return status;
     volume_adopt_attributes(volume, fd, NULL, dir_fd);
-    return volume_error_at(error, sync_dir(volume, dir_fd, error), name);
+    return volume_error_at(error, volume_sync_dir(volume, dir_fd, error), name);
 }

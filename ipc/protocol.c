@@ -261,7 +261,8 @@ void protocol_write_error(struct text *text, const char *id, int code, const str
     write_name(text, agent_name);
     text_append_string(text, ",\"path\":");
     write_line_or_null(text, error->path[0] ? error->path : NULL);
-    text_append_format(text, ",\"retryable\":%s}}}", row->retryable ? "true" : "false");
+    text_append_format(text, ",\"retryable\":%s%s}}}", row->retryable ? "true" : "false",
+                       error->members);
 }
 
 static bool is_unreserved(unsigned char byte)
