@@ -120,6 +120,32 @@ static struct span cut_title(struct span title)
     return title;
 }
 
+char *fact_text_clean(const char *bytes, size_t size, size_t *ret_size)
+{
+    char *text = malloc(size + 1);
+
+    if (!text)
+        return NULL;
+    size = copy_lines(bytes, size, text);
+    struct span span = trim((struct span){text, unify_separators(text, size)});
+    memmove(text, span.at, span.size);
+    text[span.size] = '\0';
+    *ret_size = span.size;
+    return text;
+}
+
+char *fact_text_title(const char *bytes, size_t size, size_t *ret_size)
+{
+    char *title = fact_text_clean(bytes, size, &size);
+
+    if (!title)
+        return NULL;
+    for (char *at = title; (at = memchr(at, '\n', size - (size_t) (at - title)));)
+        *at = ' ';
+    *ret_size = trim(cut_title((struct span){title, size})).size;
+    return title;
+}
+
 static enum status read_body(char *bytes, size_t size, struct fact_text *ret, struct error *error)
 {
     struct span title = {0};
