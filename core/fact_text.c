@@ -1,6 +1,7 @@
 #include "core/fact_text.h"
 
 #include "core/text.h"
+#include "core/text_trim.h"
 
 #include <string.h>
 
@@ -69,29 +70,9 @@ static size_t unify_separators(char *bytes, size_t size)
     return used;
 }
 
-/* The white space that the peers trim. */
-static bool is_space(uint32_t character)
-{
-    return (character >= 0x09 && character <= 0x0d) || (character >= 0x1c && character <= 0x20) ||
-           character == 0x85 || character == 0xa0 || character == 0x1680 ||
-           (character >= 0x2000 && character <= 0x200a) || character == 0x2028 ||
-           character == 0x2029 || character == 0x202f || character == 0x205f || character == 0x3000;
-}
-
 static struct span trim(struct span span)
 {
-    size_t length;
-
-    while (span.size > 0 && is_space(text_decode(span.at, span.size, &length))) {
-        span.at += length;
-        span.size -= length;
-    }
-    while (span.size > 0) {
-        size_t last = text_cut(span.at, span.size, span.size - 1);
-        if (!is_space(text_decode(span.at + last, span.size - last, &length)))
-            break;
-        span.size = last;
-    }
+    text_trim(&span.at, &span.size);
     return span;
 }
 
@@ -117,6 +98,32 @@ static struct span cut_title(struct span title)
         used += length;
     }
     title.size = used;
+    return title;
+}
+
+char *fact_text_clean(const char *bytes, size_t size, size_t *ret_size)
+{
+    char *text = malloc(size + 1);
+
+    if (!text)
+        return NULL;
+    size = copy_lines(bytes, size, text);
+    struct span span = trim((struct span){text, unify_separators(text, size)});
+    memmove(text, span.at, span.size);
+    text[span.size] = '\0';
+    *ret_size = span.size;
+    return text;
+}
+
+char *fact_text_title(const char *bytes, size_t size, size_t *ret_size)
+{
+    char *title = fact_text_clean(bytes, size, &size);
+
+    if (!title)
+        return NULL;
+    for (char *at = title; (at = memchr(at, '\n', size - (size_t) (at - title)));)
+        *at = ' ';
+    *ret_size = trim(cut_title((struct span){title, size})).size;
     return title;
 }
 

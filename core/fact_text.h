@@ -26,6 +26,14 @@ struct fact_text {
 MUST_CHECK enum status fact_text_read(const char *bytes, size_t size, struct fact_text *ret,
                                       struct error *error);
 
+/* The content that a file would give back of this text (UTF-8): line ends unified, trimmed. May be
+ * empty. Freed by the caller; NULL when memory ran out. */
+char *fact_text_clean(const char *bytes, size_t size, size_t *ret_size);
+
+/* The title that a text makes: one line, trimmed, and cut so that reading it back changes nothing.
+ * As above. */
+char *fact_text_title(const char *bytes, size_t size, size_t *ret_size);
+
 void fact_text_destroy(struct fact_text *text);
 
 #define AUTO_FACT_TEXT CLEANUP(fact_text_destroy)

@@ -4,6 +4,7 @@
 #include "core/array.h"
 #include "core/index_private.h"
 #include "core/index_rank.h"
+#include "core/iso_time.h"
 #include "core/json_text.h"
 #include "core/pause_point.h"
 
@@ -129,6 +130,15 @@ static int drop_path(struct install *install, const char *path, const struct tex
     return drop_row(install, sqlite3_column_int64(statement, 0), document, size);
 }
 
+static int64_t created_at(const struct fact *fact)
+{
+    int64_t time = 0;
+
+    if (fact->created_at)
+        (void) iso_time_read(fact->created_at, strlen(fact->created_at), &time);
+    return time;
+}
+
 static int insert_fact(struct install *install, int64_t rowid, const struct index_row *put,
                        const struct text *document)
 {
@@ -148,7 +158,7 @@ static int insert_fact(struct install *install, int64_t rowid, const struct inde
         result = sqlite3_bind_text(statement, 5, fact->category ? fact->category : "", -1,
                                    SQLITE_STATIC);
     if (result == SQLITE_OK)
-        result = sqlite3_bind_int64(statement, 6, date_read(fact->created_at));
+        result = sqlite3_bind_int64(statement, 6, created_at(fact));
     if (result == SQLITE_OK)
         result = sqlite3_bind_double(statement, 7, fact->confidence);
     if (result == SQLITE_OK)

@@ -164,15 +164,12 @@ void index_files_set_clean_mark(struct index *index);
 MUST_CHECK enum status index_files_set_aside(struct index *index, struct error *error);
 struct file_identity file_identity_of(const char *path);
 
-/* ---- documents and dates (index_document.c) ---- */
+/* ---- documents (index_document.c) ---- */
 
 /* The text that is indexed: the document's "content". SQLITE_CORRUPT for a document that cannot be
  * read. `ret_tree` owns what `ret` points to. */
 MUST_CHECK int document_read(const char *bytes, size_t size, json_t **ret_tree);
 const char *document_content(const json_t *tree, size_t *ret_size);
-/* Microseconds since 1970 of an ISO 8601 date and time, without offset taken as UTC; 0 for what
- * cannot be read. */
-int64_t date_read(const char *text);
 
 /* ---- filters (index_list.c) ---- */
 

@@ -2,6 +2,7 @@
 
 #include "core/json_text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -295,4 +296,49 @@ void journal_destroy(struct journal **journal)
     free((*journal)->operation_id);
     free(*journal);
     *journal = NULL;
+}
+
+/* ---- writing ---- */
+
+static void append_fact_ids(struct text *text, const struct journal *journal)
+{
+    text_append_string(text, "  \"factIds\": [");
+    for (size_t i = 0; i < journal->fact_count; i++)
+        text_append_format(text, "%s\n    \"%s\"", i > 0 ? "," : "", journal->fact_ids[i]);
+    text_append_string(text, journal->fact_count > 0 ? "\n  ]" : "]");
+}
+
+static void append_old_entry(struct text *text, const struct journal_old_entry *entry)
+{
+    text_append_format(text, "\n    \"%s\": {\n      \"path\": ", entry->fact_id);
+    json_text_write_string(text, entry->path, strlen(entry->path));
+    text_append_string(text, "\n    }");
+}
+
+static void append_old_entries(struct text *text, const struct journal *journal)
+{
+    text_append_string(text, ",\n  \"oldEntries\": {");
+    for (size_t i = 0; i < journal->old_count; i++) {
+        text_append_string(text, i > 0 ? "," : "");
+        append_old_entry(text, &journal->old_entries[i]);
+    }
+    text_append_string(text, journal->old_count > 0 ? "\n  }" : "}");
+}
+
+/* Names and ids need no escapes by their grammars. */
+void journal_write(const struct journal *journal, struct text *text)
+{
+    const char *quote = journal->has_agent ? "\"" : "";
+
+    text_append_format(text,
+                       "{\n  \"operationId\": \"%s\",\n  \"state\": \"%s\",\n"
+                       "  \"agentName\": %s%s%s,\n  \"expectedRevision\": %" PRId64
+                       ",\n  \"nextRevision\": %" PRId64 ",\n",
+                       journal->operation_id,
+                       journal->state == JOURNAL_PREPARED ? "prepared" : "committed", quote,
+                       journal->has_agent ? journal->agent : "null", quote,
+                       journal->expected_revision, journal->next_revision);
+    append_fact_ids(text, journal);
+    append_old_entries(text, journal);
+    text_append_string(text, "\n}");
 }

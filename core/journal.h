@@ -12,6 +12,7 @@
 #define MEMSYNC_CORE_JOURNAL_H
 
 #include "core/scope.h"
+#include "core/text.h"
 
 #define JOURNAL_NAME ".memory.journal.json"
 #define JOURNAL_LOCK_NAME ".memory.lock"
@@ -54,5 +55,9 @@ static inline void cleanup_journal(struct journal **journal)
 /* The old entry of a fact (then a backup must exist), or NULL. Borrowed; by binary search. */
 const struct journal_old_entry *journal_find_old(const struct journal *journal,
                                                  const char *fact_id);
+
+/* Appends the journal as the peers lay it out (no final newline); text_ok() tells whether memory
+ * ran out. All names in it must keep their grammars; then journal_parse() gives it back. */
+void journal_write(const struct journal *journal, struct text *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* core/json_disguise.h - how json_text.c and json_write.c spell what jansson cannot hold.
+/* core/json_disguise.h - how what jansson cannot hold is spelt.
  *
  * The meaning is told in core/json_text.h.
  */

@@ -48,4 +48,8 @@ void json_text_write_string(struct text *text, const char *bytes, size_t size);
  * whether it fits an int64_t (then `ret` is set). */
 bool json_text_is_integer(const json_t *value, bool *ret_fits, int64_t *ret);
 
+/* False when a string or a member's name somewhere in `value` (NULL: in nothing) holds a lone
+ * surrogate: such text is no Unicode, and UTF-8 cannot spell it. */
+bool json_text_is_unicode(const json_t *value);
+
 #endif

@@ -1,5 +1,7 @@
 #include "core/legacy_text.h"
 
+#include "core/text_trim.h"
+
 #include <string.h>
 
 static bool is_line_end(uint32_t code_point)
@@ -7,31 +9,6 @@ static bool is_line_end(uint32_t code_point)
     return (code_point >= 0x0a && code_point <= 0x0d) ||
            (code_point >= 0x1c && code_point <= 0x1e) || code_point == 0x85 ||
            code_point == 0x2028 || code_point == 0x2029;
-}
-
-static bool is_blank(uint32_t code_point)
-{
-    return is_line_end(code_point) || code_point == 0x09 || code_point == 0x1f ||
-           code_point == 0x20 || code_point == 0xa0 || code_point == 0x1680 ||
-           (code_point >= 0x2000 && code_point <= 0x200a) || code_point == 0x202f ||
-           code_point == 0x205f || code_point == 0x3000;
-}
-
-/* Narrows the range to what lies between the first and the last character that is no blank. */
-static void trim(const char **bytes, size_t *size)
-{
-    size_t end = 0; /* behind the last character that is no blank */
-    size_t length = 0;
-
-    while (*size > 0 && is_blank(text_decode(*bytes, *size, &length))) {
-        *bytes += length;
-        *size -= length;
-    }
-    for (size_t at = 0; at < *size; at += length) {
-        if (!is_blank(text_decode(*bytes + at, *size - at, &length)))
-            end = at + length;
-    }
-    *size = end;
 }
 
 /* Copies with `line_end` for each line end, CR LF being one. */
@@ -52,7 +29,7 @@ static void append_lines(struct text *text, const char *bytes, size_t size, char
 
 void legacy_text_content(struct text *text, const char *bytes, size_t size)
 {
-    trim(&bytes, &size);
+    text_trim(&bytes, &size);
     append_lines(text, bytes, size, '\n');
 }
 
@@ -70,9 +47,9 @@ static size_t cut_characters(const char *bytes, size_t size, size_t characters)
 
 void legacy_text_title(struct text *text, const char *bytes, size_t size)
 {
-    trim(&bytes, &size);
+    text_trim(&bytes, &size);
     size = cut_characters(bytes, size, LEGACY_TITLE_MAX);
-    trim(&bytes, &size);
+    text_trim(&bytes, &size);
     append_lines(text, bytes, size, ' ');
 }
 

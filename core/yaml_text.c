@@ -1,11 +1,9 @@
 #include "core/yaml_text.h"
 
-#include "core/text.h"
+#include "core/json_disguise.h"
 
 #include <string.h>
 
-/* U+FDD1, which begins a disguised character. */
-#define DISGUISE "\xef\xb7\x91"
 #define SPECIAL_SIZE 3
 
 /* True at U+FDD0, U+FDD1 and surrogates, which all have three bytes. */
@@ -46,7 +44,8 @@ static void append_disguised(struct text *text, const char *bytes, size_t size)
             continue;
         }
         text_append(text, bytes + copied, at - copied);
-        text_append_format(text, "%s%04x", DISGUISE, special ? special_character(bytes + at) : 0);
+        text_append_format(text, "%s%04x", DISGUISE_CHARACTER,
+                           special ? special_character(bytes + at) : 0);
         at += special ? SPECIAL_SIZE : 1;
         copied = at;
     }
@@ -85,6 +84,26 @@ char *yaml_text_key(const char *bytes, size_t size)
 
     append_disguised(&text, bytes, size);
     return text_take(&text, NULL);
+}
+
+void yaml_text_restore(struct text *text, const char *string, size_t size)
+{
+    const char *end = string + size;
+    const char *mark;
+    uint32_t character;
+
+    while ((mark = memmem(string, (size_t) (end - string), DISGUISE_CHARACTER, DISGUISE_SIZE))) {
+        char bytes[4];
+        text_append(text, string, (size_t) (mark - string));
+        if (json_disguised_character(mark, (size_t) (end - mark), &character)) {
+            text_append(text, bytes, text_encode(character, bytes));
+            string = mark + DISGUISE_CHARACTER_SIZE;
+        } else {
+            text_append(text, mark, DISGUISE_SIZE);
+            string = mark + DISGUISE_SIZE;
+        }
+    }
+    text_append(text, string, (size_t) (end - string));
 }
 
 bool yaml_text_is_big_integer(const json_t *value)

@@ -1,7 +1,6 @@
 #include "core/yaml_time.h"
 
 #include <inttypes.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -161,8 +160,7 @@ void yaml_time_format(const struct yaml_time *time, char text[YAML_TIME_TEXT_SIZ
                     time->month, time->day, time->hour, time->minute, time->second, fraction, zone);
 }
 
-/* Days since some day before year 1, in the Gregorian calendar. */
-static int64_t day_number(const struct yaml_time *time)
+int64_t yaml_time_day_number(const struct yaml_time *time)
 {
     int years = time->year - 1;
     int64_t days = 365 * (int64_t) years + years / 4 - years / 100 + years / 400;
@@ -178,8 +176,8 @@ void yaml_time_identity(const struct yaml_time *time, char text[YAML_TIME_TEXT_S
         yaml_time_format(time, text);
         return;
     }
-    int64_t minutes =
-        MINUTES_PER_DAY * day_number(time) + 60 * time->hour + time->minute - time->zone_minutes;
+    int64_t minutes = MINUTES_PER_DAY * yaml_time_day_number(time) + 60 * time->hour +
+                      time->minute - time->zone_minutes;
     (void) snprintf(text, YAML_TIME_TEXT_SIZE, "%" PRId64 ":%02d.%06d", minutes, time->second,
                     time->microsecond);
 }

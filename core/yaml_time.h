@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct yaml_time {
     int year;
@@ -28,6 +29,9 @@ bool yaml_time_parse(const char *text, size_t size, struct yaml_time *ret);
 
 /* True when there is such a day and such a time of day. */
 bool yaml_time_is_valid(const struct yaml_time *time);
+
+/* Days of the Gregorian calendar, the first day of year 1 being day 1; `time` must be valid. */
+int64_t yaml_time_day_number(const struct yaml_time *time);
 
 /* Writes the ISO 8601 form that the peers write; `time` must be valid. */
 #define YAML_TIME_TEXT_SIZE 104 /* a valid time needs 33 */

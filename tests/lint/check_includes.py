@@ -16,7 +16,8 @@ FLOOR_NAMES = ("ground", "formats", "decisions", "outside", "snapshot", "engine"
 CORE_FLOORS = {
     GROUND: "compiler status log clock text array pause_point reader_pool",
     # What lies in files and messages, and what is said about it: no state, no I/O.
-    FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml",
+    FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml iso_time "
+             "content_key capacity side_data",
     # What to do next: a mutex at the most, no I/O.
     DECISIONS: "freshness racy refresh_plan refresh_table refresh_report install_queue "
                "scope_notes look_guard watch_poll watch_table watch_hash",
@@ -48,7 +49,7 @@ LIBRARY_HOMES = {
     "sqlite3.h": ("core/index", "ipc/cli/doctor"),
     "yaml.h": ("core/yaml_", "agent/config"),
     "zmq.h": ("ipc/", "agent/agent"),
-    "unicode/": ("core/analyzer",),
+    "unicode/": ("core/analyzer", "core/content_key"),
     "xxhash.h": ("core/signature",),
     "sodium.h": ("core/scope", "core/legacy", "core/yaml_"),
     "sys/inotify.h": ("core/watch_inotify", "core/watch_follow", "ipc/cli/doctor"),

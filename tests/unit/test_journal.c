@@ -1,5 +1,6 @@
 #include "core/journal.h"
 #include "core/text.h"
+#include "tests/support/shared.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -294,5 +295,101 @@ Test(journal, with_many_facts_is_read_in_good_time, .timeout = 20)
         char id[20];
         (void) snprintf(id, sizeof id, "f_%d", i);
         cr_assert(eq(str, journal_find_old(journal, id)->fact_id, id));
+    }
+}
+
+/* ---- writing ---- */
+
+static void expect_same(const struct journal *a, const struct journal *b)
+{
+    cr_assert(eq(str, a->operation_id, b->operation_id));
+    cr_expect(eq(int, a->state, b->state));
+    cr_expect(eq(int, a->has_agent, b->has_agent));
+    cr_expect(strcmp(a->agent, b->agent) == 0);
+    cr_expect(eq(i64, a->expected_revision, b->expected_revision));
+    cr_expect(eq(i64, a->next_revision, b->next_revision));
+    cr_assert(eq(sz, a->fact_count, b->fact_count));
+    for (size_t i = 0; i < a->fact_count; i++)
+        cr_expect(eq(str, a->fact_ids[i], b->fact_ids[i]));
+    cr_assert(eq(sz, a->old_count, b->old_count));
+    for (size_t i = 0; i < a->old_count; i++) {
+        cr_expect(eq(str, a->old_entries[i].fact_id, b->old_entries[i].fact_id));
+        cr_expect(eq(str, a->old_entries[i].path, b->old_entries[i].path));
+    }
+}
+
+/* Writes what was parsed of `text`, and requires that it reads back the same. */
+static void write_again(const char *text, struct text *ret)
+{
+    AUTO_JOURNAL struct journal *journal = NULL;
+    AUTO_JOURNAL struct journal *again = NULL;
+
+    cr_assert(eq(int, parse(text, &journal), STATUS_OK), "%s", text);
+    journal_write(journal, ret);
+    cr_assert(text_ok(ret));
+    cr_assert(eq(int, parse(ret->bytes, &again), STATUS_OK), "%s", ret->bytes);
+    expect_same(journal, again);
+}
+
+Test(journal, is_written_in_the_layout_of_the_peers)
+{
+    AUTO_TEXT struct text written = {0};
+    AUTO_FREE char *sample = journal_with(NULL, NULL);
+
+    write_again(sample, &written);
+    cr_expect(eq(str, written.bytes,
+                 plain("{\n"
+                       "  \"operationId\": \"op1\",\n"
+                       "  \"state\": \"prepared\",\n"
+                       "  \"agentName\": \"desk\",\n"
+                       "  \"expectedRevision\": 1,\n"
+                       "  \"nextRevision\": 2,\n"
+                       "  \"factIds\": [\n"
+                       "    \"f_1\",\n"
+                       "    \"f_2\"\n"
+                       "  ],\n"
+                       "  \"oldEntries\": {\n"
+                       "    \"f_1\": {\n"
+                       "      \"path\": \"agents/desk/facts/aa/f_1.md\"\n"
+                       "    }\n"
+                       "  }\n"
+                       "}")));
+}
+
+Test(journal, is_read_back_as_it_was_written)
+{
+    static const char *const changes[][2] = {
+        {"state", "\"committed\""},
+        {"expectedRevision", "-9223372036854775808"},
+        {"nextRevision", "9223372036854775807"},
+        {"oldEntries", "{}"},
+        {"oldEntries", "{\"f_2\":{\"path\":\"agents/desk/facts/f_2.md\"},"
+                       "\"f_1\":{\"path\":\"agents/desk/facts/\\\"q\\\\/\xc3\xa9/f_1.md\"}}"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+        AUTO_TEXT struct text written = {0};
+        AUTO_FREE char *text = journal_with(changes[i][0], changes[i][1]);
+        write_again(text, &written);
+    }
+    AUTO_TEXT struct text written = {0};
+    write_again("{\"operationId\":\"op\",\"state\":\"committed\",\"factIds\":5}", &written);
+}
+
+Test(journal, of_the_peers_is_written_as_they_wrote_it)
+{
+    static const char *const paths[] = {
+        "crash-n-first-commit/volume/users/alice",
+        "crash-p-summaries/volume/users/alice",
+        "crash-r-root-scope/volume",
+    };
+
+    if (!shared_is_there())
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+        AUTO_TEXT struct text written = {0};
+        AUTO_FREE char *text = shared_read(NULL, "volumes/%s/%s", paths[i], JOURNAL_NAME);
+        write_again(text, &written);
+        cr_expect(eq(str, written.bytes, text));
     }
 }

@@ -1,0 +1,171 @@
+#include "core/manifest_write.h"
+
+#include "core/clock.h"
+
+#include <string.h>
+
+#define VERSION_OURS "2.0"
+#define KNOWN_SECTIONS 3
+
+/* The members of the manifest that hold sections of summaries, and the sections all know. */
+static const struct part {
+    const char *name;
+    const char *sections[KNOWN_SECTIONS];
+} parts[] = {
+    {"user", {"workContext", "personalContext", "topOfMind"}},
+    {"history", {"recentMonths", "earlierContext", "longTermBackground"}},
+};
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+}
+
+/* What `base` has under that name, NULL when it is no object. */
+static json_t *part_of(const struct manifest *base, const struct part *part)
+{
+    json_t *value = base ? json_object_get(base->root, part->name) : NULL;
+
+    return json_is_object(value) ? value : NULL;
+}
+
+static enum status check_summaries(const json_t *summaries, struct error *error)
+{
+    if (summaries && !json_is_object(summaries))
+        return error_set(error, STATUS_INVALID, NULL, "summaries must be an object");
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        const json_t *given = json_object_get(summaries, parts[i].name);
+        if (given && !json_is_object(given) && !json_is_null(given))
+            return error_set(error, STATUS_INVALID, NULL, "summaries.%s must be an object",
+                             parts[i].name);
+        if (!json_text_is_unicode(given))
+            return error_set(error, STATUS_INVALID, NULL,
+                             "summaries.%s holds half of a surrogate pair", parts[i].name);
+    }
+    return STATUS_OK;
+}
+
+/* The sections of a part after the change; NULL without memory. */
+static json_t *next_part(const struct manifest *base, const struct part *part,
+                         const json_t *summaries)
+{
+    AUTO_JSON json_t *next = json_object();
+    json_t *before = part_of(base, part);
+    json_t *given = json_object_get(summaries, part->name);
+
+    for (size_t i = 0; i < KNOWN_SECTIONS; i++) {
+        json_t *blank = json_pack("{s:s, s:s}", "summary", "", "updatedAt", "");
+        if (json_object_set_new_nocheck(next, part->sections[i], blank) != 0)
+            return NULL;
+    }
+    if (before && json_object_update(next, before) != 0)
+        return NULL;
+    if (json_is_object(given) && json_object_update(next, given) != 0)
+        return NULL;
+    return TAKE_PTR(next);
+}
+
+/* Adds the members that are not ours. */
+static bool add_others(json_t *root, const struct manifest *base)
+{
+    const char *name;
+    json_t *value;
+
+    if (!base)
+        return true;
+    json_object_foreach(base->root, name, value)
+    {
+        if (strcmp(name, "facts") != 0 && !json_object_get(root, name) &&
+            json_object_set_nocheck(root, name, value) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* NULL without memory. */
+static json_t *next_root(const struct manifest *base, const json_t *summaries, int64_t revision,
+                         uint64_t wall_ns)
+{
+    char now[CLOCK_TEXT_SIZE];
+
+    clock_format(wall_ns, now);
+    AUTO_JSON json_t *root = json_pack("{s:s, s:I, s:s}", "version", VERSION_OURS, "revision",
+                                       (json_int_t) revision, "lastUpdated", now);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        json_t *part = next_part(base, &parts[i], summaries);
+        if (json_object_set_new_nocheck(root, parts[i].name, part) != 0)
+            return NULL;
+    }
+    return add_others(root, base) ? TAKE_PTR(root) : NULL;
+}
+
+enum status manifest_write(const struct manifest *base, const json_t *summaries, int64_t revision,
+                           uint64_t wall_ns, struct text *ret, struct error *error)
+{
+    AUTO_TEXT struct text text = {0};
+    AUTO_JSON json_t *root = NULL;
+
+    if (base && base->layout == MANIFEST_LAYOUT_NEWER)
+        return error_set(error, STATUS_UNSUPPORTED, NULL, "the manifest is of a newer version");
+    enum status status = check_summaries(summaries, error);
+    if (status != STATUS_OK)
+        return status;
+    root = next_root(base, summaries, revision, wall_ns);
+    if (!root)
+        return no_memory(error);
+    json_text_write_pretty(&text, root);
+    if (!text_ok(&text))
+        return no_memory(error);
+    if (text.size > MANIFEST_BYTES_MAX)
+        return error_set(error, STATUS_TOO_LARGE, NULL,
+                         "the manifest would be larger than %u bytes", MANIFEST_BYTES_MAX);
+    text_append(ret, text.bytes, text.size);
+    return text_ok(ret) ? STATUS_OK : no_memory(error);
+}
+
+bool manifest_summaries_change(const struct manifest *base, const json_t *summaries)
+{
+    if (check_summaries(summaries, NULL) != STATUS_OK)
+        return true;
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        AUTO_JSON json_t *before = next_part(base, &parts[i], NULL);
+        AUTO_JSON json_t *after = next_part(base, &parts[i], summaries);
+        if (!before || !after || !json_equal(before, after))
+            return true;
+    }
+    return false;
+}
+
+/* Adds the emptied section to `blank`; members that it lacks it does not get. */
+static bool add_blank(json_t *blank, const char *name, json_t *section)
+{
+    static const char *const texts[] = {"summary", "updatedAt"};
+    AUTO_JSON json_t *emptied = json_copy(section);
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        if (json_object_get(section, texts[i]) &&
+            json_object_set_new_nocheck(emptied, texts[i], json_string_nocheck("")) != 0)
+            return false;
+    }
+    return json_object_set_nocheck(blank, name, emptied) == 0;
+}
+
+json_t *manifest_blank_summaries(const struct manifest *base)
+{
+    AUTO_JSON json_t *summaries = json_object();
+
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        json_t *blank = json_object();
+        const char *name;
+        json_t *section;
+
+        if (json_object_set_new_nocheck(summaries, parts[i].name, blank) != 0)
+            return NULL;
+        json_object_foreach(part_of(base, &parts[i]), name, section)
+        {
+            if (json_object_get(section, "summary") && !add_blank(blank, name, section))
+                return NULL;
+        }
+    }
+    return TAKE_PTR(summaries);
+}
