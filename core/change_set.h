@@ -18,9 +18,10 @@ enum change_expectation {
 };
 
 struct change_upsert {
-    json_t *fact; /* a complete document (core/fact_normalise.h); owned */
+    json_t *fact;   /* a complete document (core/fact_normalise.h); owned */
     const char *id; /* points into it */
-    bool has_own_revision; /* the caller's document had a `revision`, which must be the stored one */
+    bool
+        has_own_revision; /* the caller's document had a `revision`, which must be the stored one */
     int64_t own_revision;
     enum change_expectation expects;
     int64_t revision; /* with CHANGE_EXPECTS_REVISION */
@@ -46,10 +47,10 @@ struct change_set {
 void change_set_destroy(struct change_set *set);
 #define AUTO_CHANGE_SET CLEANUP(change_set_destroy)
 
-/* Adds a fact. `fact` is as a caller gives it; it is normalised for `scope` (STATUS_INVALID names the
- * field). The expectation is the document's own revision, or that the fact is new where it has none;
- * callers change the returned upsert as they know better. `ret` may be NULL; valid until the next
- * call. */
+/* Adds a fact. `fact` is as a caller gives it; it is normalised for `scope` (STATUS_INVALID names
+ * the field). The expectation is the document's own revision, or that the fact is new where it has
+ * none; callers change the returned upsert as they know better. `ret` may be NULL; valid until the
+ * next call. */
 MUST_CHECK enum status change_set_add_upsert(struct change_set *set, const struct scope *scope,
                                              const json_t *fact, uint64_t wall_ns,
                                              struct change_upsert **ret, struct error *error);
@@ -58,8 +59,8 @@ MUST_CHECK enum status change_set_add_upsert(struct change_set *set, const struc
 MUST_CHECK enum status change_set_add_delete(struct change_set *set, const char *id,
                                              struct change_delete **ret, struct error *error);
 
-/* Takes `summaries` (borrowed): an object whose members `user` and `history` are objects of sections;
- * other members are ignored. STATUS_INVALID. */
+/* Takes `summaries` (borrowed): an object whose members `user` and `history` are objects of
+ * sections; other members are ignored. STATUS_INVALID. */
 MUST_CHECK enum status change_set_set_summaries(struct change_set *set, const json_t *summaries,
                                                 struct error *error);
 
@@ -69,6 +70,5 @@ MUST_CHECK enum status change_set_check(const struct change_set *set, struct err
 /* True when only facts change, and every removal names the fact's revision: then a newer manifest
  * revision alone is no reason to refuse. */
 bool change_set_can_rebase(const struct change_set *set);
-
 
 #endif

@@ -273,22 +273,23 @@ uint64_t draft_count(const struct draft *draft)
 
 struct twin_search {
     const struct draft *draft;
-    const struct text *folded;
-    char *id;
+    const char *content;
+    size_t size;
+    char *id; /* "" until one is found */
 };
 
 static enum status compare_content(struct twin_search *search, const json_t *fact)
 {
-    AUTO_TEXT struct text folded = {0};
     const json_t *content = json_object_get(fact, "content");
     const char *id = json_string_value(json_object_get(fact, "id"));
+    bool equal = false;
 
     if (!content || !id || search->id[0])
         return STATUS_OK;
     enum status status =
-        content_key_fold(json_string_value(content), json_string_length(content), &folded);
-    if (status == STATUS_OK && folded.size == search->folded->size &&
-        memcmp(text_string(&folded), text_string(search->folded), folded.size) == 0)
+        content_key_equal(search->content, search->size, json_string_value(content),
+                          json_string_length(content), &equal);
+    if (status == STATUS_OK && equal)
         (void) snprintf(search->id, FACT_ID_MAX + 1, "%s", id);
     return status;
 }
@@ -307,22 +308,19 @@ static enum status compare_untouched(void *context, json_t *fact)
 enum status draft_find_content(struct draft *draft, const char *content, size_t size, char *ret_id,
                                struct error *error)
 {
-    AUTO_TEXT struct text folded = {0};
-    struct twin_search search = {.draft = draft, .folded = &folded, .id = ret_id};
+    struct twin_search search = {.draft = draft, .content = content, .size = size, .id = ret_id};
+    uint64_t key = 0;
 
     ret_id[0] = '\0';
-    enum status status = content_key_fold(content, size, &folded);
-    if (status != STATUS_OK)
-        return error_set(error, status, NULL, "the content cannot be compared");
+    enum status status = content_key_hash(content, size, &key);
     for (size_t i = 0; status == STATUS_OK && i < draft->count; i++) {
         if (draft->entries[i]->after)
             status = compare_content(&search, draft->entries[i]->after);
     }
     if (status != STATUS_OK)
-        return error_set(error, status, NULL, "no memory to compare contents");
-    return draft->options.source.find_content(
-        draft->options.source.context,
-        content_key_hash(text_string(&folded), folded.size), compare_untouched, &search, error);
+        return error_set(error, status, NULL, "the content cannot be compared");
+    return draft->options.source.find_content(draft->options.source.context, key, compare_untouched,
+                                              &search, error);
 }
 
 /* ---- change sets ---- */
@@ -343,8 +341,8 @@ static enum status manifest_conflict(const struct draft *draft, const struct cha
 static enum status fact_conflict(const struct draft_entry *entry, bool has_expected,
                                  int64_t expected, struct error *error)
 {
-    int64_t current =
-        json_integer_value(json_object_get(entry->after ? entry->after : entry->before, "revision"));
+    int64_t current = json_integer_value(
+        json_object_get(entry->after ? entry->after : entry->before, "revision"));
 
     if (!entry->after)
         (void) error_set(error, STATUS_CONFLICT, NULL,
@@ -374,7 +372,8 @@ static enum status fact_conflict(const struct draft_entry *entry, bool has_expec
 static enum status check_upsert(const struct draft_entry *entry, const struct change_upsert *upsert,
                                 struct error *error)
 {
-    int64_t current = entry->after ? json_integer_value(json_object_get(entry->after, "revision")) : 0;
+    int64_t current =
+        entry->after ? json_integer_value(json_object_get(entry->after, "revision")) : 0;
 
     switch (upsert->expects) {
     case CHANGE_EXPECTS_ANYTHING:
@@ -391,8 +390,8 @@ static enum status check_upsert(const struct draft_entry *entry, const struct ch
     return STATUS_OK;
 }
 
-static enum status check_delete(const struct draft_entry *entry, const struct change_delete *removal,
-                                struct error *error)
+static enum status check_delete(const struct draft_entry *entry,
+                                const struct change_delete *removal, struct error *error)
 {
     if (!entry->after || !removal->has_revision)
         return STATUS_OK;
@@ -429,11 +428,11 @@ static enum status check_set(struct draft *draft, const struct change_set *set, 
     return status;
 }
 
-/* What the store decides of a fact that replaces another: its time of creation, revision and time of
- * change. New reference. */
+/* What the store decides of a fact that replaces another: its time of creation, revision and time
+ * of change. New reference. */
 static json_t *successor(const struct draft *draft, const json_t *before, const json_t *wanted)
 {
-    AUTO_JSON json_t *fact = json_copy((json_t *) (uintptr_t) wanted);
+    AUTO_JSON json_t *fact = json_copy(json_unconst(wanted));
     char now[CLOCK_TEXT_SIZE];
     int64_t revision = json_integer_value(json_object_get(before, "revision"));
 
@@ -441,7 +440,7 @@ static json_t *successor(const struct draft *draft, const json_t *before, const 
     if (!fact || json_object_set(fact, "createdAt", json_object_get(before, "createdAt")) != 0)
         return NULL;
     if (fact_same_material(fact, before))
-        return json_incref((json_t *) (uintptr_t) before);
+        return json_incref(json_unconst(before));
     if (json_object_set_new(fact, "revision", json_integer(revision + 1)) != 0 ||
         json_object_set_new(fact, "updatedAt", json_string(now)) != 0)
         return NULL;
@@ -458,7 +457,8 @@ static enum status prepare_upserts(struct draft *draft, const struct change_set 
         enum status status = look_up(draft, set->upserts[i].id, &entry, error);
         if (status != STATUS_OK)
             return status;
-        if (entry->after && json_integer_value(json_object_get(entry->after, "revision")) == INT64_MAX)
+        if (entry->after &&
+            json_integer_value(json_object_get(entry->after, "revision")) == INT64_MAX)
             return error_set(error, STATUS_INVALID, NULL, "the fact %s has no revision left",
                              entry->id);
         prepared[i] = entry->after ? successor(draft, entry->after, set->upserts[i].fact)
@@ -505,14 +505,13 @@ static enum status take_facts(struct draft *draft, const struct change_set *set,
 static enum status take_summaries(struct draft *draft, const json_t *summaries, bool *ret_changed,
                                   struct error *error)
 {
-    AUTO_JSON json_t *merged =
-        draft->summaries ? json_deep_copy(draft->summaries) : json_object();
+    AUTO_JSON json_t *merged = draft->summaries ? json_deep_copy(draft->summaries) : json_object();
     const char *group;
     json_t *sections;
 
     if (!merged)
         return no_memory(error);
-    json_object_foreach((json_t *) (uintptr_t) summaries, group, sections)
+    json_object_foreach(json_unconst(summaries), group, sections)
     {
         json_t *target = json_object_get(merged, group);
         if (!target) {

@@ -1,9 +1,9 @@
 /* core/draft.h - an agent's memory as it will be after the changes of one commit.
  *
- * A draft starts from what lies on the volume, which it asks for piece by piece, and takes one change
- * set after the other: each wholly or not at all, each against what the earlier ones have left. What
- * a commit has to write is what differs in the end. Pure: what it needs comes from its source. One
- * thread at a time.
+ * A draft starts from what lies on the volume, which it asks for piece by piece, and takes one
+ * change set after the other: each wholly or not at all, each against what the earlier ones have
+ * left. What a commit has to write is what differs in the end. Pure: what it needs comes from its
+ * source. One thread at a time.
  */
 #ifndef MEMSYNC_CORE_DRAFT_H
 #define MEMSYNC_CORE_DRAFT_H
@@ -19,9 +19,9 @@ typedef enum status (*draft_fact_sink)(void *context, json_t *fact);
  * `find`. */
 struct draft_source {
     void *context;
-    /* The stored fact: `ret` a new reference, `ret_path` (of SCOPE_PATH_MAX bytes) its place relative
-     * to the bucket. STATUS_NOT_FOUND: there is none. STATUS_CORRUPT: a file lies there that cannot
-     * be understood, and must stay. */
+    /* The stored fact: `ret` a new reference, `ret_path` (of SCOPE_PATH_MAX bytes) its place
+     * relative to the bucket. STATUS_NOT_FOUND: there is none. STATUS_CORRUPT: a file lies there
+     * that cannot be understood, and must stay. */
     enum status (*find)(void *context, const char *id, json_t **ret, char *ret_path,
                         struct error *error);
     /* Every stored fact, in the order of the ids. */
@@ -100,16 +100,18 @@ bool draft_has_changed(const struct draft *draft);
 
 struct draft_change {
     const char *id;
-    const char *path;    /* relative to the bucket */
+    const char *path; /* relative to the bucket */
     bool existed;
-    const json_t *fact;  /* NULL: it goes */
+    const json_t *fact; /* NULL: it goes */
 };
 
-/* What differs from the beginning, sorted by id; the array is the caller's, the rest the draft's. */
+/* What differs from the beginning, sorted by id; the array is the caller's, the rest the draft's.
+ */
 MUST_CHECK enum status draft_changes(const struct draft *draft, struct draft_change **ret,
                                      size_t *ret_count);
 
-/* The summaries that were named, to be merged into the manifest; NULL when there are none. Borrowed.
+/* The summaries that were named, to be merged into the manifest; NULL when there are none.
+ * Borrowed.
  */
 const json_t *draft_summaries(const struct draft *draft);
 

@@ -206,6 +206,23 @@ enum status index_get(struct index_reader *reader, int64_t scope_id, const char 
     return STATUS_OK;
 }
 
+enum status index_find_places(struct index_reader *reader, int64_t scope_id, const char *fact_id,
+                              index_document_sink sink, void *context, struct error *error)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    struct page page = {.limit = UINT64_MAX, .sink = sink, .context = context};
+    int result = index_reader_statement(reader, SQL_FACT_BY_ID, scope_id, &statement);
+
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_text(statement, 2, fact_id, -1, SQLITE_STATIC);
+    while (result == SQLITE_OK && page.status == STATUS_OK &&
+           (result = sqlite3_step(statement)) == SQLITE_ROW)
+        result = tell_row(&page, NULL, statement);
+    if (result != SQLITE_OK && result != SQLITE_DONE && result != SQLITE_ROW)
+        return index_reader_error(reader, result, "find a fact", error);
+    return page.status;
+}
+
 /* ---- problems ---- */
 
 enum status index_list_problems(struct index_reader *reader, int64_t scope_id,

@@ -95,6 +95,11 @@ MUST_CHECK enum status index_list(struct index_reader *reader, int64_t scope_id,
 MUST_CHECK enum status index_get(struct index_reader *reader, int64_t scope_id, const char *fact_id,
                                  char **ret, size_t *ret_size, struct error *error);
 
+/* Every place at which a fact of one id lies. */
+MUST_CHECK enum status index_find_places(struct index_reader *reader, int64_t scope_id,
+                                         const char *fact_id, index_document_sink sink,
+                                         void *context, struct error *error);
+
 /* The files of a scope that are kept out, with the reason. */
 typedef enum status (*index_problem_sink)(void *context, const char *path, enum fact_fault fault,
                                           const char *problem);

@@ -11,6 +11,8 @@
 #define LOST_MAX 2 /* compare-and-sets that may be lost before the user's lock is taken */
 /* A lock that was waited for in vain once is only tried the next times. */
 #define WRITER_WAIT_AGAIN_MS 20
+/* Somebody's run that waits for the lock which we hold would wait as long as we do. */
+#define OTHER_RUN_WAIT_MS 2000
 #define RETRY_FIRST_MS 1000
 #define RETRY_LONGEST_MS 60000
 
@@ -269,7 +271,8 @@ static enum status refresh_under_lock(struct refresh *refresh, enum install_outc
     return status;
 }
 
-static enum status refresh_until_installed(struct refresh *refresh, struct error *error)
+static enum status refresh_until_installed(struct refresh *refresh, bool lock_is_held,
+                                           struct error *error)
 {
     enum install_outcome outcome = INSTALL_LOST;
     bool in_step = false;
@@ -277,11 +280,11 @@ static enum status refresh_until_installed(struct refresh *refresh, struct error
 
     for (unsigned i = 0; status == STATUS_OK && !in_step && outcome == INSTALL_LOST && i < LOST_MAX;
          i++) {
-        status = refresh_once(refresh, false, &outcome, &in_step, error);
+        status = refresh_once(refresh, lock_is_held, &outcome, &in_step, error);
         if (status == STATUS_OK && !in_step && outcome == INSTALL_LOST)
             atomic_fetch_add(&refresh->store->counters.refreshes_lost, 1);
     }
-    if (status == STATUS_OK && !in_step && outcome == INSTALL_LOST)
+    if (status == STATUS_OK && !in_step && outcome == INSTALL_LOST && !lock_is_held)
         status = refresh_under_lock(refresh, &outcome, &in_step, error);
     if (status == STATUS_OK && !in_step && outcome == INSTALL_LOST)
         status =
@@ -392,18 +395,18 @@ static void count(struct refresh *refresh)
         atomic_fetch_add(&counters->refreshes, 1);
 }
 
-void refresher_run(struct store *store, struct index_reader *reader, struct refresh_run *run,
-                   struct refresh_result *ret)
+static void run_it(struct store *store, struct index_reader *reader, struct refresh_run *run,
+                   bool lock_is_held, struct refresh_result *ret)
 {
     struct refresh_result result = {0};
     struct refresh refresh = {.store = store, .reader = reader, .run = run, .result = &result};
     uint64_t begun_ns = clock_monotonic_ns();
 
-    enum status status = refresh_until_installed(&refresh, &result.error);
+    enum status status = refresh_until_installed(&refresh, lock_is_held, &result.error);
     if (status == STATUS_CORRUPT && index_is_damaged(store->index) &&
         store_heal_index(store, &result.error) == STATUS_OK) {
         result = (struct refresh_result){0};
-        status = refresh_until_installed(&refresh, &result.error);
+        status = refresh_until_installed(&refresh, lock_is_held, &result.error);
     }
     /* Damage of the index names no file of the volume; it is ours to mend, and passes. */
     if (status == STATUS_CORRUPT && !result.error.path[0])
@@ -421,4 +424,33 @@ void refresher_run(struct store *store, struct index_reader *reader, struct refr
     *ret = result;
     refresh_done(store->refreshes, run, &result,
                  status == STATUS_OK ? 0 : retry_time(run->failures));
+}
+
+void refresher_run(struct store *store, struct index_reader *reader, struct refresh_run *run,
+                   struct refresh_result *ret)
+{
+    run_it(store, reader, run, false, ret);
+}
+
+enum status refresher_bring_in_step(struct store *store, struct index_reader *reader,
+                                    const struct scope *scope, uint64_t deadline_ns,
+                                    struct error *error)
+{
+    struct refresh_run run;
+    struct refresh_result result = {0};
+    uint64_t number;
+    uint64_t patience_ns = clock_deadline_ms(OTHER_RUN_WAIT_MS);
+
+    enum status status =
+        refresh_request(store->refreshes, scope, REFRESH_URGENT, REFRESH_WISH_NONE, &number);
+    if (status != STATUS_OK)
+        return error_set(error, status, NULL, "no memory for a refresh");
+    if (refresh_claim(store->refreshes, scope, &run))
+        run_it(store, reader, &run, true, &result);
+    else if (!refresh_wait(store->refreshes, scope, number,
+                           patience_ns < deadline_ns ? patience_ns : deadline_ns, &result))
+        return error_set(error, STATUS_BUSY, NULL, "a refresh of the scope is still under way");
+    if (result.status != STATUS_OK && error)
+        *error = result.error;
+    return result.status;
 }

@@ -43,8 +43,8 @@ struct error {
     int sys_errno;             /* 0 when no system call was behind it */
     char path[ERROR_PATH_MAX]; /* relative to the volume where it is a volume file, or empty */
     char message[ERROR_MESSAGE_MAX]; /* one line, no full stop, for people */
-    /* Further members for programs, as JSON text that begins with a comma; or empty. Every error_set()
-     * empties it. */
+    /* Further members for programs, as JSON text that begins with a comma; or empty. Every
+     * error_set() empties it. */
     char members[ERROR_MEMBERS_MAX];
 };
 

@@ -39,8 +39,9 @@ static enum status open_volume(struct store *store, const struct store_options *
     if (status != STATUS_OK)
         return status;
 
+    store->locks_reach_all_nodes = locks_reach_all_nodes(options, store->volume);
     struct volume_recovery_options recovery_options = {
-        .locks_reach_all_nodes = locks_reach_all_nodes(options, store->volume),
+        .locks_reach_all_nodes = store->locks_reach_all_nodes,
         .grace_ns = options->recovery_grace_ms * NS_PER_MS,
         .manifest_name = options->manifest_name,
         .read_only = options->read_only,

@@ -62,7 +62,8 @@ struct store_counters {
     _Atomic uint64_t fresh, refreshed, stale, unverified;
     _Atomic uint64_t refreshes, refreshes_failed, refreshes_lost, settles;
     _Atomic uint64_t files_read, index_rebuilds;
-    _Atomic uint64_t promoted, already_current, forgotten;
+    _Atomic uint64_t promoted, already_current, forgotten, installs_failed; /* own writes */
+    _Atomic uint64_t writes, writes_unchanged, writes_failed, write_conflicts, commits;
 };
 
 struct store {
@@ -80,6 +81,7 @@ struct store {
     struct index_reader **readers; /* one a request thread */
     unsigned reader_count;
     bool read_only;
+    bool locks_reach_all_nodes;
     bool index_was_rebuilt;     /* at the start */
     atomic_bool suspended;      /* the volume at the path is not the one the index was built from */
     atomic_bool rebuild_wanted; /* the index was lost: everything should be built again */

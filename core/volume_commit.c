@@ -23,7 +23,7 @@ struct commit {
     struct journal_old_entry *old_entries;
     struct file_image *old_facts; /* by the request's facts; empty for new ones */
     size_t *by_directory;         /* the request's facts in the order of their directories */
-    size_t written; /* of by_directory */
+    size_t written;               /* of by_directory */
     char temporary[NAME_MAX + 1]; /* the new manifest before its rename; "" else */
     int backups_fd;
 };
@@ -158,7 +158,8 @@ static enum status write_backups(struct commit *commit, int recovery_fd, struct 
 
     enum status status = volume_make_dir(volume, recovery_fd, commit->operation, error);
     if (status == STATUS_OK)
-        status = volume_open_dir(volume, recovery_fd, commit->operation, &commit->backups_fd, error);
+        status =
+            volume_open_dir(volume, recovery_fd, commit->operation, &commit->backups_fd, error);
     if (status == STATUS_OK && request->base)
         status = volume_write_new(volume, commit->backups_fd, MANIFEST_BACKUP, NULL, request->base,
                                   request->base_size, error);
@@ -167,8 +168,8 @@ static enum status write_backups(struct commit *commit, int recovery_fd, struct 
         if (!request->facts[i].existed)
             continue;
         (void) snprintf(name, sizeof name, "%s.md", request->facts[i].id);
-        status = volume_write_new(volume, commit->backups_fd, name, NULL, old->bytes, old->size,
-                                  error);
+        status =
+            volume_write_new(volume, commit->backups_fd, name, NULL, old->bytes, old->size, error);
     }
     if (status == STATUS_OK)
         status = volume_sync_dir(volume, commit->backups_fd, error);
@@ -288,8 +289,8 @@ static enum status change_fact(const struct commit *commit, int dir_fd, const ch
             return error_set_errno(error, errno, name, "cannot remove the fact");
         return STATUS_OK;
     }
-    enum status status = volume_replacement_prepare(volume, dir_fd, name, fact->bytes, fact->size,
-                                                    temporary, error);
+    enum status status =
+        volume_replacement_prepare(volume, dir_fd, name, fact->bytes, fact->size, temporary, error);
     if (status == STATUS_OK)
         status = volume_replacement_apply(volume, dir_fd, temporary, name, error);
     return status;
@@ -309,7 +310,8 @@ static enum status change_directory(struct commit *commit, size_t first, size_t 
         return volume_error_at(error, status, directory);
     for (size_t i = first; status == STATUS_OK && i < end; i++) {
         const struct commit_fact *fact = &request->facts[commit->by_directory[i]];
-        commit->written = i + 1; /* counted before: the rename may have happened in spite of an error */
+        commit->written =
+            i + 1; /* counted before: the rename may have happened in spite of an error */
         status = change_fact(commit, fd, split_path(fact->path, unused), fact, error);
         if (status != STATUS_OK)
             return volume_error_at(error, status, fact->path);
@@ -343,9 +345,10 @@ static enum status change_manifest(struct commit *commit, struct error *error)
 {
     const struct commit_request *request = commit->request;
 
-    enum status status = volume_replacement_prepare(
-        request->volume, request->bucket_fd, request->manifest_name, request->manifest,
-        request->manifest_size, commit->temporary, error);
+    enum status status =
+        volume_replacement_prepare(request->volume, request->bucket_fd, request->manifest_name,
+                                   request->manifest, request->manifest_size, commit->temporary,
+                                   error);
     if (status != STATUS_OK) {
         commit->temporary[0] = '\0';
         return status;
@@ -463,8 +466,8 @@ static void take_back(const struct commit *commit, enum status reason)
 
     if (commit->temporary[0])
         (void) volume_do_unlink(request->volume, request->bucket_fd, commit->temporary, 0);
-    status = volume_journal_owner(request->volume, request->bucket_fd, commit->operation, &owner,
-                                  NULL);
+    status =
+        volume_journal_owner(request->volume, request->bucket_fd, commit->operation, &owner, NULL);
     if (status != STATUS_OK)
         return;
     switch (owner) {

@@ -62,9 +62,9 @@ static enum status link_exclusively(const struct volume *volume, int bucket_fd,
         if (is_unknown_call(sys_errno))
             return rename_exclusively(volume, bucket_fd, temporary, error);
         if (!was_linked(volume, bucket_fd, temporary))
-            return sys_errno == EEXIST ? taken(error)
-                                       : error_set_errno(error, sys_errno, JOURNAL_NAME,
-                                                         "cannot make the journal");
+            return sys_errno == EEXIST
+                       ? taken(error)
+                       : error_set_errno(error, sys_errno, JOURNAL_NAME, "cannot make the journal");
     }
     /* Should it stay, it is swept away later; the journal has its name already. */
     (void) volume_do_unlink(volume, bucket_fd, temporary, 0);
@@ -101,7 +101,8 @@ enum status volume_journal_owner(const struct volume *volume, int bucket_fd,
     enum status status = STATUS_STALE;
 
     for (unsigned i = 0; status == STATUS_STALE && i < 3; i++)
-        status = volume_read_file(volume, bucket_fd, JOURNAL_NAME, JOURNAL_BYTES_MAX, &image, error);
+        status =
+            volume_read_file(volume, bucket_fd, JOURNAL_NAME, JOURNAL_BYTES_MAX, &image, error);
     if (status == STATUS_NOT_FOUND) {
         *ret = JOURNAL_NOBODYS;
         return STATUS_OK;

@@ -1,9 +1,10 @@
-/* core/volume_journal.h - the journal on the volume: it appears whole and exclusively, or not at all.
+/* core/volume_journal.h - the journal on the volume: it appears whole and exclusively, or not at
+ * all.
  *
  * The lock alone does not do: some mounts treat flock as a no-op. So the journal is made with
- * link(2), which fails where the name is taken, and a commit asks again whether the journal is still
- * its own before it does what cannot be undone. The caller holds the user's lock; paths in errors
- * are relative to the bucket.
+ * link(2), which fails where the name is taken, and a commit asks again whether the journal is
+ * still its own before it does what cannot be undone. The caller holds the user's lock; paths in
+ * errors are relative to the bucket.
  */
 #ifndef MEMSYNC_CORE_VOLUME_JOURNAL_H
 #define MEMSYNC_CORE_VOLUME_JOURNAL_H

@@ -292,13 +292,32 @@ static enum status without_lock(enum status status, const struct journal *journa
     return conclude(status, RECOVER_IMPOSSIBLE, ret);
 }
 
+enum status volume_recover_locked(struct volume_recovery *recovery, const struct volume *volume,
+                                  const struct scope *scope, enum recover_outcome *ret,
+                                  struct error *error)
+{
+    enum recover_outcome outcome = RECOVER_NOTHING;
+    char bucket[SCOPE_PATH_MAX];
+
+    scope_bucket_path(scope, bucket);
+    pause_here(PAUSE_RECOVER_AFTER_LOCK);
+    enum status status = deal_with(recovery, volume, scope, &outcome, error);
+    if (status != STATUS_OK)
+        return status;
+    if (outcome == RECOVER_NOTHING || outcome == RECOVER_ROLLED_BACK)
+        forget(recovery, bucket);
+    if (outcome != RECOVER_IMPOSSIBLE)
+        error_clear(error);
+    *ret = outcome;
+    return STATUS_OK;
+}
+
 enum status volume_recover(struct volume_recovery *recovery, struct volume_lock_table *locks,
                            const struct volume *volume, const struct scope *scope,
                            uint64_t deadline_ns, enum recover_outcome *ret, struct error *error)
 {
     AUTO_FINDING struct finding finding = {.bucket_fd = -1};
     struct volume_lock *lock = NULL;
-    enum recover_outcome outcome = RECOVER_NOTHING;
     char bucket[SCOPE_PATH_MAX];
     uint64_t first_ns = 0;
 
@@ -323,15 +342,7 @@ enum status volume_recover(struct volume_recovery *recovery, struct volume_lock_
         return deal_with(recovery, volume, scope, ret, error);
     if (status != STATUS_OK)
         return without_lock(status, finding.journal, ret);
-    pause_here(PAUSE_RECOVER_AFTER_LOCK);
-    status = deal_with(recovery, volume, scope, &outcome, error);
+    status = volume_recover_locked(recovery, volume, scope, ret, error);
     volume_lock_release(&lock);
-    if (status != STATUS_OK)
-        return status;
-    if (outcome == RECOVER_NOTHING || outcome == RECOVER_ROLLED_BACK)
-        forget(recovery, bucket);
-    if (outcome != RECOVER_IMPOSSIBLE)
-        error_clear(error);
-    *ret = outcome;
-    return STATUS_OK;
+    return status;
 }

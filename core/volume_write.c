@@ -163,8 +163,7 @@ bool volume_name_is_temporary(const char *name)
         strcmp(name + length - strlen(TEMPORARY_SUFFIX), TEMPORARY_SUFFIX) != 0)
         return false;
     const char *digits = name + length - tail + 1;
-    return name[length - tail] == '.' &&
-           strspn(digits, "0123456789abcdef") == VOLUME_MARKER_LENGTH;
+    return name[length - tail] == '.' && strspn(digits, "0123456789abcdef") == VOLUME_MARKER_LENGTH;
 }
 
 enum status volume_remove_file(const struct volume *volume, int dir_fd, const char *name,

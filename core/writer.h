@@ -29,18 +29,18 @@ MUST_CHECK enum status writer_create(struct store *store, const struct writer_op
                                      struct writer **ret);
 void writer_destroy(struct writer **writer);
 
-/* Decides what is to change, under the user's lock and perhaps on another writer's thread. It may be
- * called again after a conflict, from a fresh state. `draft` shows the scope as it is with the
+/* Decides what is to change, under the user's lock and perhaps on another writer's thread. It may
+ * be called again after a conflict, from a fresh state. `draft` shows the scope as it is with the
  * group's earlier changes; the set is filled for it (core/change_set.h). */
 typedef enum status (*write_build)(void *context, struct draft *draft, struct change_set *set,
                                    struct error *error);
 
 struct write_request {
     const struct scope *scope;
-    bool has_agent;     /* false: summaries only, no facts */
-    bool needs_facts;   /* the build looks at all facts of the scope: the index must be in step */
-    bool retries;       /* a manifest conflict is tried again from a fresh state, WRITE_ATTEMPTS_MAX
-                           in all; else it is reported */
+    bool has_agent;   /* false: summaries only, no facts */
+    bool needs_facts; /* the build looks at all facts of the scope: the index must be in step */
+    bool retries;     /* a manifest conflict is tried again from a fresh state, WRITE_ATTEMPTS_MAX
+                         in all; else it is reported */
     write_build build;
     void *context;
     uint64_t deadline_ns;
@@ -48,21 +48,21 @@ struct write_request {
 };
 
 struct write_result {
-    int64_t revision;   /* of the manifest, now */
-    bool changed;       /* false: nothing was to be done */
+    int64_t revision; /* of the manifest, now */
+    bool changed;     /* false: nothing was to be done */
     unsigned attempts;
     char last_updated[CLOCK_TEXT_SIZE + 32]; /* the manifest's, "" when it has none */
-    json_t *upserted;   /* an array of documents that were written; owned */
-    json_t *deleted;    /* an array of ids that were removed; owned */
-    bool index_behind;  /* the index will follow by itself */
+    json_t *upserted;                        /* an array of documents that were written; owned */
+    json_t *deleted;                         /* an array of ids that were removed; owned */
+    bool index_behind;                       /* the index will follow by itself */
 };
 void write_result_destroy(struct write_result *result);
 #define AUTO_WRITE_RESULT CLEANUP(write_result_destroy)
 
 /* Returns when the change is durable and the index has heard of it. Any error: nothing of this
- * request is on the volume (STATUS_IO with "unconfirmed" in the message is the exception: the change
- * is there, its durability could not be confirmed). The error's members tell reason, revisions and
- * attempts. */
+ * request is on the volume (STATUS_IO with "unconfirmed" in the message is the exception: the
+ * change is there, its durability could not be confirmed). The error's members tell reason,
+ * revisions and attempts. */
 MUST_CHECK enum status writer_run(struct writer *writer, const struct write_request *request,
                                   struct write_result *ret, struct error *error);
 

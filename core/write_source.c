@@ -1,0 +1,242 @@
+#include "core/write_source.h"
+
+#include "core/json_text.h"
+#include "core/refresher.h"
+#include "core/volume_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define REFRESH_TRIES 3
+
+/* ---- the index ---- */
+
+static enum status read_row(struct write_source *source, struct error *error)
+{
+    enum status status = index_begin(source->session->reader, error);
+
+    if (status != STATUS_OK)
+        return status;
+    source->is_open = true;
+    status = index_read_scope(source->session->reader, &source->scope, &source->row, error);
+    source->in_index = status == STATUS_OK;
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+void write_source_close(struct write_source *source)
+{
+    if (source->is_open)
+        index_end(source->session->reader);
+    source->is_open = false;
+}
+
+/* Rows of this very manifest. Facts without a manifest have nothing that vouches for them. */
+static bool is_in_step(const struct write_source *source)
+{
+    const struct live_state live = {.mark = source->session->mark};
+
+    return source->in_index && !live.mark.signature.absent &&
+           freshness_in_step(&source->row.synced, source->row.facts, &live, true);
+}
+
+/* In step, or at least read under this lock: facts without a manifest never count as in step. */
+static enum status read_whole_scope(struct write_source *source, struct error *error)
+{
+    struct write_session *session = source->session;
+    enum status status = read_row(source, error);
+
+    if (status == STATUS_OK && is_in_step(source))
+        return STATUS_OK;
+    write_source_close(source);
+    if (status == STATUS_CORRUPT && index_is_damaged(session->store->index))
+        status = store_heal_index(session->store, error);
+    for (unsigned i = 0; status == STATUS_OK && i < REFRESH_TRIES; i++) {
+        status = refresher_bring_in_step(session->store, session->reader, &source->scope,
+                                         session->deadline_ns, error);
+        if (status == STATUS_OK)
+            status = read_row(source, error);
+        /* Without a row, and without an error, there are no facts. */
+        if (status == STATUS_OK && (!source->in_index || session->mark.signature.absent ||
+                                    is_in_step(source)))
+            return STATUS_OK;
+        write_source_close(source);
+    }
+    return status == STATUS_OK
+               ? error_set(error, STATUS_BUSY, NULL, "the index cannot keep up with the scope")
+               : status;
+}
+
+enum status write_source_open(struct write_session *session, const struct scope *scope,
+                              bool needs_facts, struct write_source *ret, struct error *error)
+{
+    *ret = (struct write_source){.session = session, .scope = *scope};
+    if (needs_facts)
+        return read_whole_scope(ret, error);
+    /* The index only helps to find facts outside of their shards: without it there are none. */
+    if (read_row(ret, NULL) != STATUS_OK)
+        ret->in_index = false;
+    return STATUS_OK;
+}
+
+/* ---- single facts ---- */
+
+static enum status parse(const struct write_source *source, const char *id, const char *path,
+                         const struct file_image *image, json_t **ret, struct error *error)
+{
+    AUTO_FACT struct fact *fact = NULL;
+    enum fact_fault fault;
+    char full[2 * SCOPE_PATH_MAX];
+    char bucket[SCOPE_PATH_MAX];
+
+    enum status status = fact_parse(image->bytes, image->size, &source->scope, id,
+                                    image->stamp.mtime_ns, &fact, &fault, error);
+    if (status != STATUS_OK) {
+        scope_bucket_path(&source->scope, bucket);
+        (void) snprintf(full, sizeof full, "%s/%s", bucket, path);
+        return volume_error_at(error, status, full);
+    }
+    *ret = json_incref(fact->document);
+    return STATUS_OK;
+}
+
+/* A name below the bucket, looked up only where a listing shows it or look-ups are safe. */
+static enum status read_listed(const struct write_source *source, const char *path,
+                               struct file_image *ret, struct error *error)
+{
+    const struct volume *volume = source->session->store->volume;
+    AUTO_CLOSE int directory_fd = -1;
+    AUTO_LISTING struct listing listing = {0};
+    const char *slash = strrchr(path, '/');
+    char directory[SCOPE_PATH_MAX];
+
+    (void) snprintf(directory, sizeof directory, "%.*s", (int) (slash - path), path);
+    enum status status =
+        volume_walk(volume, source->session->bucket_fd, directory, false, &directory_fd, error);
+    if (status != STATUS_OK)
+        return status;
+    if (!volume_lookups_are_safe(volume)) {
+        status = volume_list_fd(volume, directory_fd, &listing, error);
+        if (status != STATUS_OK)
+            return status;
+        if (!listing_find(&listing, slash + 1))
+            return error_set(error, STATUS_NOT_FOUND, path, "no such file");
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        status = volume_read_file(volume, directory_fd, slash + 1, FACT_FILE_BYTES_MAX, ret, error);
+        if (status != STATUS_STALE)
+            break;
+    }
+    return volume_error_at(error, status, path);
+}
+
+/* The first other place that the index knows of. */
+struct other_place {
+    char path[SCOPE_PATH_MAX];
+};
+
+static enum status take_first_place(void *context, const char *document, size_t size,
+                                    const char *path)
+{
+    struct other_place *place = context;
+
+    (void) document;
+    (void) size;
+    if (!place->path[0])
+        (void) snprintf(place->path, sizeof place->path, "%s", path);
+    return STATUS_OK;
+}
+
+/* A fact that somebody put into another directory than its shard stays there. */
+static enum status find_elsewhere(const struct write_source *source, const char *id, char *ret_path,
+                                  struct file_image *ret, struct error *error)
+{
+    struct other_place place = {""};
+    enum status status = STATUS_OK;
+
+    if (source->in_index)
+        status = index_find_places(source->session->reader, source->row.id, id, take_first_place,
+                                   &place, error);
+    if (status != STATUS_OK)
+        return status;
+    if (!place.path[0])
+        return error_set(error, STATUS_NOT_FOUND, NULL, "there is no fact with the id %s", id);
+    if ((size_t) snprintf(ret_path, SCOPE_PATH_MAX, "agents/%s/facts/%s", source->scope.agent,
+                          place.path) >= SCOPE_PATH_MAX)
+        return error_set(error, STATUS_INVALID, NULL, "the fact %s lies too deep", id);
+    return read_listed(source, ret_path, ret, error);
+}
+
+static enum status find(void *context, const char *id, json_t **ret, char *ret_path,
+                        struct error *error)
+{
+    struct write_source *source = context;
+    AUTO_IMAGE struct file_image image = {0};
+    char shard[3];
+
+    fact_id_shard(id, shard);
+    (void) snprintf(ret_path, SCOPE_PATH_MAX, "agents/%s/facts/%s/%s.md", source->scope.agent,
+                    shard, id);
+    enum status status = read_listed(source, ret_path, &image, error);
+    if (status == STATUS_NOT_FOUND)
+        status = find_elsewhere(source, id, ret_path, &image, error);
+    return status == STATUS_OK ? parse(source, id, ret_path, &image, ret, error) : status;
+}
+
+/* ---- all facts ---- */
+
+struct document_reader {
+    draft_fact_sink sink;
+    void *context;
+};
+
+static enum status read_document(void *context, const char *document, size_t size, const char *path)
+{
+    const struct document_reader *reader = context;
+    AUTO_JSON json_t *fact = NULL;
+
+    (void) path;
+    enum status status = json_text_read(document, size, JSON_TEXT_DEPTH_MAX, &fact, NULL);
+    return status == STATUS_OK ? reader->sink(reader->context, fact) : status;
+}
+
+static enum status list(void *context, draft_fact_sink sink, void *sink_context,
+                        struct error *error)
+{
+    struct write_source *source = context;
+    struct document_reader reader = {.sink = sink, .context = sink_context};
+
+    if (!source->in_index)
+        return STATUS_OK;
+    return index_list(source->session->reader, source->row.id, NULL, 0, UINT64_MAX, read_document,
+                      &reader, NULL, error);
+}
+
+static enum status find_content(void *context, uint64_t key, draft_fact_sink sink,
+                                void *sink_context, struct error *error)
+{
+    struct write_source *source = context;
+    struct document_reader reader = {.sink = sink, .context = sink_context};
+
+    if (!source->in_index)
+        return STATUS_OK;
+    return index_find_content(source->session->reader, source->row.id, key, read_document, &reader,
+                              error);
+}
+
+static uint64_t count(void *context)
+{
+    const struct write_source *source = context;
+
+    return source->in_index ? source->row.facts : 0;
+}
+
+struct draft_source write_source_functions(struct write_source *source)
+{
+    return (struct draft_source){
+        .context = source,
+        .find = find,
+        .list = list,
+        .find_content = find_content,
+        .count = count,
+    };
+}

@@ -1,0 +1,30 @@
+/* core/write_source.h - what a draft asks for, from the volume and the index, under the user's lock.
+ *
+ * Single facts are read from their files. What concerns all facts of the agent comes from the index,
+ * which is brought in step first: with the lock held nobody moves either.
+ */
+#ifndef MEMSYNC_CORE_WRITE_SOURCE_H
+#define MEMSYNC_CORE_WRITE_SOURCE_H
+
+#include "core/write_session.h"
+
+struct write_source {
+    struct write_session *session;
+    struct scope scope; /* with the agent */
+    bool is_open;       /* a snapshot of the index is */
+    bool in_index;
+    struct index_scope row;
+};
+
+/* Opens the index for a draft of `scope`; `needs_facts`: all of them, so it has to be in step. The
+ * session must outlive it. */
+MUST_CHECK enum status write_source_open(struct write_session *session, const struct scope *scope,
+                                         bool needs_facts, struct write_source *ret,
+                                         struct error *error);
+void write_source_close(struct write_source *source);
+#define AUTO_WRITE_SOURCE CLEANUP(write_source_close)
+
+/* The functions for draft_create(); `source` must stay where it is. */
+struct draft_source write_source_functions(struct write_source *source);
+
+#endif
