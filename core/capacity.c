@@ -1,5 +1,6 @@
 #include "core/capacity.h"
 
+#include "core/clock.h"
 #include "core/iso_time.h"
 #include "core/json_number.h"
 #include "core/text_trim.h"
@@ -67,6 +68,11 @@ enum status capacity_policy_check(const struct capacity_policy *policy, struct e
 const char *capacity_rule_name(enum capacity_rule rule)
 {
     return rule == CAPACITY_HYBRID_V1 ? "hybrid-v1" : "confidence";
+}
+
+size_t capacity_limit(const struct capacity_policy *policy)
+{
+    return policy->max_facts ? policy->max_facts : SIZE_MAX;
 }
 
 /* ---- scores ---- */
@@ -251,11 +257,12 @@ static enum status keep_all(size_t count, struct capacity_choice *ret)
 
 enum status capacity_choose(const struct capacity_policy *policy, enum capacity_rule rule,
                             size_t max_facts, const struct capacity_fact *facts, size_t count,
-                            int64_t now_us, struct capacity_choice *ret)
+                            uint64_t now_ns, struct capacity_choice *ret)
 {
     AUTO_CHOICE struct capacity_choice choice = {0};
     AUTO_FREE size_t *ranked = NULL;
     AUTO_FREE bool *stays = NULL;
+    int64_t now_us = (int64_t) (now_ns / NS_PER_US);
 
     if (count <= max_facts)
         return keep_all(count, ret);

@@ -53,6 +53,9 @@ const char *capacity_rule_name(enum capacity_rule rule);
 /* What is left of 1 after so many days; days that are not over yet do not count. */
 double capacity_decay(double days, double half_life_days);
 
+/* How many facts an agent may have by the policy; SIZE_MAX: as many as come. */
+size_t capacity_limit(const struct capacity_policy *policy);
+
 struct capacity_fact {
     const json_t *document;
     const json_t *usage; /* its entry in fact-usage.json, or NULL */
@@ -77,11 +80,11 @@ struct capacity_choice {
 
 /* Chooses at most `max_facts` of the facts by `rule`; of equal ones the first stay. `policy` gives
  * weights and half-lives; its own rule and maximum do not count here, and 0 keeps nothing.
- * `now_us` is in microseconds since 1970. STATUS_NO_MEMORY. */
+ * `now_ns` is the wall clock. STATUS_NO_MEMORY. */
 MUST_CHECK enum status capacity_choose(const struct capacity_policy *policy,
                                        enum capacity_rule rule, size_t max_facts,
                                        const struct capacity_fact *facts, size_t count,
-                                       int64_t now_us, struct capacity_choice *ret);
+                                       uint64_t now_ns, struct capacity_choice *ret);
 void capacity_choice_destroy(struct capacity_choice *choice);
 #define AUTO_CHOICE CLEANUP(capacity_choice_destroy)
 

@@ -1,13 +1,13 @@
 #include "core/capacity.h"
 
-#include "core/iso_time.h"
+#include "core/clock.h"
 #include "core/json_text.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
-#define NOW (20678 * ISO_TIME_DAY) /* 2026-08-13 */
+#define NOW_NS (UINT64_C(20678) * 86400 * NS_PER_SECOND) /* 2026-08-13 */
 #define FACTS_MAX 128
 
 static const struct capacity_policy policy = CAPACITY_POLICY_DEFAULT;
@@ -82,7 +82,7 @@ static struct capacity_choice choose(const struct given *given, enum capacity_ru
 {
     struct capacity_choice choice;
 
-    cr_assert_eq(capacity_choose(&policy, rule, max_facts, given->facts, given->count, NOW,
+    cr_assert_eq(capacity_choose(&policy, rule, max_facts, given->facts, given->count, NOW_NS,
                                  &choice),
                  STATUS_OK);
     return choice;
@@ -358,7 +358,9 @@ Test(capacity, a_policy_at_its_limits_is_fine)
     struct capacity_policy right = policy;
 
     cr_expect_eq(capacity_policy_check(&right, NULL), STATUS_OK);
+    cr_expect_eq(capacity_limit(&right), 100);
     right.max_facts = 0;
+    cr_expect_eq(capacity_limit(&right), SIZE_MAX);
     right.confidence_weight = 1;
     right.confirmation_weight = 0;
     right.access_weight = 5e-10;
@@ -387,7 +389,7 @@ Test(capacity, weights_half_lives_and_reserve_are_the_policys)
     other.confirmation_half_life_days = 180;
     other.access_half_life_days = 15;
     other.reserve_max = 0;
-    cr_assert_eq(capacity_choose(&other, CAPACITY_HYBRID_V1, 2, given.facts, given.count, NOW,
+    cr_assert_eq(capacity_choose(&other, CAPACITY_HYBRID_V1, 2, given.facts, given.count, NOW_NS,
                                  &choice),
                  STATUS_OK);
     cr_expect(is_near(choice.scores[0].total, 0.5 * 0.25 + 0.5));

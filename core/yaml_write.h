@@ -1,0 +1,19 @@
+/* core/yaml_write.h - a jansson tree as block-style YAML, laid out as the peers' dumper does.
+ *
+ * What yaml_value_read() and the peers' loader read back equals the tree: text stays text, and the
+ * disguises of core/json_text.h become what they stand for. Every tree can be written. An object
+ * that only looks like a disguise ({"$date": "soon"}, a key of "$pairs" that no YAML mapping can
+ * have) is an ordinary mapping. Pure.
+ */
+#ifndef MEMSYNC_CORE_YAML_WRITE_H
+#define MEMSYNC_CORE_YAML_WRITE_H
+
+#include "core/text.h"
+
+/* Appends the members of `mapping`, an object, at the start of a line; ends with a newline, has no
+ * `---`, and no line of it is `---` or `...`. A member "$pairs" beside others holds the members
+ * whose keys are no text, as in a fact's document. text_ok() tells whether memory ran out. Recurses
+ * as deep as the tree is. */
+void yaml_write_mapping(struct text *text, const json_t *mapping);
+
+#endif
