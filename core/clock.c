@@ -46,6 +46,20 @@ int clock_remaining_ms(uint64_t deadline_ns)
     return ms > INT32_MAX ? INT32_MAX : (int) ms;
 }
 
+struct timespec clock_real_after(uint64_t ns)
+{
+    struct timespec until = {0};
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t) (ns / NS_PER_SECOND);
+    until.tv_nsec += (long) (ns % NS_PER_SECOND);
+    if (until.tv_nsec >= (long) NS_PER_SECOND) {
+        until.tv_sec++;
+        until.tv_nsec -= (long) NS_PER_SECOND;
+    }
+    return until;
+}
+
 void clock_advance_for_test(uint64_t ns)
 {
     atomic_fetch_add(&advanced_ns, ns);

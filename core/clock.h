@@ -6,6 +6,7 @@
 #define MEMSYNC_CORE_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
 #define CLOCK_NEVER UINT64_MAX
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -23,6 +24,9 @@ uint64_t clock_deadline_ms(uint64_t ms);
 
 /* Milliseconds until `deadline_ns`, rounded up, 0 when it has passed, INT32_MAX at most. */
 int clock_remaining_ms(uint64_t deadline_ns);
+
+/* The real monotonic time `ns` from now, whatever tests have done to the clock: for waiting. */
+struct timespec clock_real_after(uint64_t ns);
 
 /* Moves both clocks ahead of the real ones, for tests of waiting times. */
 void clock_advance_for_test(uint64_t ns);

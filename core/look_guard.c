@@ -79,17 +79,6 @@ static struct crowd look_around_locked(const struct look_guard *guard, uint64_t 
     return crowd;
 }
 
-static struct timespec after(uint64_t wait_ns)
-{
-    struct timespec until;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t sum_ns = (uint64_t) until.tv_nsec + wait_ns;
-    until.tv_sec += (time_t) (sum_ns / NS_PER_SECOND);
-    until.tv_nsec = (long) (sum_ns % NS_PER_SECOND);
-    return until;
-}
-
 /* Waits until there is room for one more look at the user. */
 static struct crowd wait_for_room_locked(struct look_guard *guard, uint64_t key)
 {
@@ -102,7 +91,7 @@ static struct crowd wait_for_room_locked(struct look_guard *guard, uint64_t key)
         if ((room && crowd.oldest_ns < LOOK_HANGS_NS) || crowd.oldest_ns >= LOOK_HANGS_NS ||
             now_ns - begun_ns >= LOOK_HANGS_NS)
             return crowd;
-        struct timespec until = after(LOOK_HANGS_NS / 10);
+        struct timespec until = clock_real_after(LOOK_HANGS_NS / 10);
         (void) pthread_cond_timedwait(&guard->left, &guard->lock, &until);
     }
 }

@@ -450,15 +450,11 @@ static void wait_for_work_locked(struct refresh_table *table)
     }
     /* In slices, since tests move the clock. */
     uint64_t due_ns = table->delayed[0]->due_ns;
-    struct timespec until;
-    (void) clock_gettime(CLOCK_MONOTONIC, &until);
     uint64_t now_ns = clock_monotonic_ns();
     uint64_t wait_ns = due_ns > now_ns ? due_ns - now_ns : 0;
     if (wait_ns > NS_PER_SECOND / 4)
         wait_ns = NS_PER_SECOND / 4;
-    uint64_t sum_ns = (uint64_t) until.tv_nsec + wait_ns;
-    until.tv_sec += (time_t) (sum_ns / NS_PER_SECOND);
-    until.tv_nsec = (long) (sum_ns % NS_PER_SECOND);
+    struct timespec until = clock_real_after(wait_ns);
     (void) pthread_cond_timedwait(&table->wanted, &table->lock, &until);
 }
 
@@ -520,17 +516,12 @@ void refresh_done(struct refresh_table *table, struct refresh_run *run,
 
 static struct timespec in_slices(uint64_t deadline_ns)
 {
-    struct timespec until;
     uint64_t wait_ns = NS_PER_SECOND / 4;
     int remaining_ms = clock_remaining_ms(deadline_ns);
 
     if ((uint64_t) remaining_ms * NS_PER_MS < wait_ns)
         wait_ns = (uint64_t) remaining_ms * NS_PER_MS;
-    (void) clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t sum_ns = (uint64_t) until.tv_nsec + wait_ns;
-    until.tv_sec += (time_t) (sum_ns / NS_PER_SECOND);
-    until.tv_nsec = (long) (sum_ns % NS_PER_SECOND);
-    return until;
+    return clock_real_after(wait_ns);
 }
 
 /* A slot that is idle (or gone) has ended everything that was asked of it and not put off. */

@@ -110,21 +110,6 @@ static void leave_seat_locked(struct volume_lock_table *table, struct lock_seat 
     free(seat);
 }
 
-/* The real monotonic time `remaining_ns` from now, whatever tests did to our clock. */
-static struct timespec real_time_after(uint64_t remaining_ns)
-{
-    struct timespec until = {0};
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t) (remaining_ns / NS_PER_SECOND);
-    until.tv_nsec += (long) (remaining_ns % NS_PER_SECOND);
-    if (until.tv_nsec >= (long) NS_PER_SECOND) {
-        until.tv_sec++;
-        until.tv_nsec -= (long) NS_PER_SECOND;
-    }
-    return until;
-}
-
 static uint64_t remaining_ns(uint64_t deadline_ns)
 {
     return (uint64_t) clock_remaining_ms(deadline_ns) * NS_PER_MS;
@@ -141,7 +126,7 @@ static enum status take_seat(struct volume_lock_table *table, const char *bucket
         status = STATUS_NO_MEMORY;
     while (status == STATUS_OK && seat->taken) {
         uint64_t left_ns = remaining_ns(deadline_ns);
-        struct timespec until = real_time_after(left_ns);
+        struct timespec until = clock_real_after(left_ns);
         if (left_ns == 0)
             status = STATUS_BUSY;
         else
@@ -283,7 +268,7 @@ static enum status try_lock(const struct volume *volume, const char *bucket,
 
 static void sleep_ns(uint64_t ns)
 {
-    struct timespec until = real_time_after(ns);
+    struct timespec until = clock_real_after(ns);
 
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
         continue;

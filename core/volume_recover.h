@@ -50,8 +50,8 @@ MUST_CHECK enum status volume_recover(struct volume_recovery *recovery,
                                       const struct scope *scope, uint64_t deadline_ns,
                                       enum recover_outcome *ret, struct error *error);
 
-/* The same by a caller that holds the user's lock exclusively: a writer, before anything else. Never
- * RECOVER_LIVE_WRITER. */
+/* The same by a caller that holds the user's lock exclusively: a writer, before anything else.
+ * Never RECOVER_LIVE_WRITER. */
 MUST_CHECK enum status volume_recover_locked(struct volume_recovery *recovery,
                                              const struct volume *volume, const struct scope *scope,
                                              enum recover_outcome *ret, struct error *error);

@@ -150,8 +150,8 @@ static enum status read_manifest(struct write_session *session, struct error *er
     enum status status = volume_read_file(session->store->volume, session->bucket_fd, name,
                                           MANIFEST_BYTES_MAX, &session->image, error);
     if (status == STATUS_OK)
-        status = manifest_parse(session->image.bytes, session->image.size, &session->manifest,
-                                error);
+        status =
+            manifest_parse(session->image.bytes, session->image.size, &session->manifest, error);
     if (status != STATUS_OK) {
         scope_file_path(&session->scope, name, path);
         return volume_error_at(error, status == STATUS_NOT_FOUND ? STATUS_STALE : status, path);
@@ -366,8 +366,8 @@ enum status write_session_commit(struct write_session *session, const struct dra
     status = volume_commit(&request, &result, error);
     if (status != STATUS_OK) {
         if (error) {
-            scope_file_path(&session->scope,
-                            error->path[0] ? error->path : request.manifest_name, path);
+            scope_file_path(&session->scope, error->path[0] ? error->path : request.manifest_name,
+                            path);
             return volume_error_at(error, status, path);
         }
         return status;
@@ -427,7 +427,8 @@ static void install_one(struct store *store, struct pending_install *pending)
         return;
     }
     atomic_fetch_add(&store->counters.installs_failed, 1);
-    log_warning("write.index", "user=%s agent=%s kind=%s reason=%s what=\"the write stands; the "
+    log_warning("write.index",
+                "user=%s agent=%s kind=%s reason=%s what=\"the write stands; the "
                 "index follows by a refresh\"",
                 LOG_VALUE(pending->scope.has_user ? pending->scope.user : NULL),
                 pending->scope.agent, status_name(status), LOG_VALUE(error.message));

@@ -1,8 +1,9 @@
 /* core/write_session.h - a user's memory under the exclusive lock: what lies there, one commit or
  * several, and in the end the index.
  *
- * For writer.c and what it is made of. A session belongs to one thread. Between write_session_begin()
- * and write_session_end() the user's lock is held: everybody else's writes wait.
+ * For writer.c and what it is made of. A session belongs to one thread. Between
+ * write_session_begin() and write_session_end() the user's lock is held: everybody else's writes
+ * wait.
  */
 #ifndef MEMSYNC_CORE_WRITE_SESSION_H
 #define MEMSYNC_CORE_WRITE_SESSION_H
@@ -36,8 +37,8 @@ struct write_session {
     struct volume_lock *lock;
     int bucket_fd;
     bool has_manifest;
-    struct file_image image;  /* the manifest's bytes; empty without one */
-    struct manifest manifest; /* the same, understood */
+    struct file_image image;   /* the manifest's bytes; empty without one */
+    struct manifest manifest;  /* the same, understood */
     struct manifest_mark mark; /* absent without one */
     struct pending_install *pending, **pending_end;
 };
@@ -52,8 +53,8 @@ struct write_session_options {
 
 /* Takes the lock, deals with a dead writer's journal, reads the manifest. STATUS_TIMEOUT: somebody
  * holds the lock, or a commit may still be under way; STATUS_CORRUPT: manifest or journal cannot be
- * understood; STATUS_CONFLICT with the member `reason` "newer_layout"; STATUS_DENIED: the volume may
- * not be written; STATUS_UNAVAILABLE: it is not there. Whatever the status, the caller ends the
+ * understood; STATUS_CONFLICT with the member `reason` "newer_layout"; STATUS_DENIED: the volume
+ * may not be written; STATUS_UNAVAILABLE: it is not there. Whatever the status, the caller ends the
  * session. */
 MUST_CHECK enum status write_session_begin(const struct write_session_options *options,
                                            struct write_session *ret, struct error *error);
@@ -62,13 +63,13 @@ MUST_CHECK enum status write_session_begin(const struct write_session_options *o
 MUST_CHECK enum status write_session_load(struct write_session *session, struct error *error);
 
 /* Makes what a draft of this session changed durable, as one commit with the next revision; nothing
- * happens when it changed nothing. Before another draft of this session the manifest has to be loaded
- * again. Errors as volume_commit(). */
+ * happens when it changed nothing. Before another draft of this session the manifest has to be
+ * loaded again. Errors as volume_commit(). */
 MUST_CHECK enum status write_session_commit(struct write_session *session,
                                             const struct draft *draft, struct error *error);
 
-/* Gives up the lock, lets the index have what was committed, and frees everything. `ret_behind` (may
- * be NULL) is set true when the index lacks something of it: a refresh is under way then. */
+/* Gives up the lock, lets the index have what was committed, and frees everything. `ret_behind`
+ * (may be NULL) is set true when the index lacks something of it: a refresh is under way then. */
 void write_session_end(struct write_session *session, bool *ret_behind);
 
 #endif

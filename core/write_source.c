@@ -56,8 +56,8 @@ static enum status read_whole_scope(struct write_source *source, struct error *e
         if (status == STATUS_OK)
             status = read_row(source, error);
         /* Without a row, and without an error, there are no facts. */
-        if (status == STATUS_OK && (!source->in_index || session->mark.signature.absent ||
-                                    is_in_step(source)))
+        if (status == STATUS_OK &&
+            (!source->in_index || session->mark.signature.absent || is_in_step(source)))
             return STATUS_OK;
         write_source_close(source);
     }

@@ -1,7 +1,8 @@
-/* core/write_source.h - what a draft asks for, from the volume and the index, under the user's lock.
+/* core/write_source.h - what a draft asks for, from the volume and the index, under the user's
+ * lock.
  *
- * Single facts are read from their files. What concerns all facts of the agent comes from the index,
- * which is brought in step first: with the lock held nobody moves either.
+ * Single facts are read from their files. What concerns all facts of the agent comes from the
+ * index, which is brought in step first: with the lock held nobody moves either.
  */
 #ifndef MEMSYNC_CORE_WRITE_SOURCE_H
 #define MEMSYNC_CORE_WRITE_SOURCE_H

@@ -3,22 +3,23 @@
  * Everything that changes a user's memory comes through here. Writes of one agent that arrive while
  * a commit is under way are committed together by the thread that gets the lock next (a group): one
  * transaction, one new revision, each caller with its own answer. A single writer never waits for
- * others to come.
+ * others to come. A change that expects a manifest revision which an earlier one of the group moves
+ * is left to the next group, where it is refused or rebased as if they had come one by one.
  *
  * Lock order: user lock (volume) -> install queue. The user's lock is given up before anyone waits
- * for the index; the turn in the install queue is taken before the user's seat is free again
- * (core/volume_lock.h), so own writes are installed in the order of their commits.
+ * for the index; the place in the install queue is taken before other threads of this process may
+ * have the lock (core/volume_lock.h), so own writes are installed in the order of their commits.
  */
 #ifndef MEMSYNC_CORE_WRITER_H
 #define MEMSYNC_CORE_WRITER_H
 
-#include "core/change_set.h"
-#include "core/draft.h"
-#include "core/store.h"
+#include "core/clock.h"
+#include "core/write_session.h"
 
 struct writer; /* opaque; one per store, thread-safe */
 
 #define WRITE_ATTEMPTS_MAX 3
+#define WRITE_GROUP_MAX 64
 
 struct writer_options {
     uint64_t lock_timeout_ms; /* for the user's lock; the request's deadline counts too */
@@ -27,20 +28,21 @@ struct writer_options {
 /* `store` must outlive it. STATUS_NO_MEMORY. */
 MUST_CHECK enum status writer_create(struct store *store, const struct writer_options *options,
                                      struct writer **ret);
+/* No call may be under way. */
 void writer_destroy(struct writer **writer);
 
 /* Decides what is to change, under the user's lock and perhaps on another writer's thread. It may
- * be called again after a conflict, from a fresh state. `draft` shows the scope as it is with the
- * group's earlier changes; the set is filled for it (core/change_set.h). */
+ * be called again after a conflict, from a fresh state. `draft` shows the memory as it is with the
+ * group's earlier changes; `set` is empty and is to be filled. */
 typedef enum status (*write_build)(void *context, struct draft *draft, struct change_set *set,
                                    struct error *error);
 
 struct write_request {
     const struct scope *scope;
     bool has_agent;   /* false: summaries only, no facts */
-    bool needs_facts; /* the build looks at all facts of the scope: the index must be in step */
-    bool retries;     /* a manifest conflict is tried again from a fresh state, WRITE_ATTEMPTS_MAX
-                         in all; else it is reported */
+    bool needs_facts; /* the build looks at all facts of the agent: the index has to be in step */
+    bool retries;     /* when somebody else overtakes the commit it is tried again from a fresh
+                         state, WRITE_ATTEMPTS_MAX times in all; else that is reported */
     write_build build;
     void *context;
     uint64_t deadline_ns;
@@ -48,22 +50,29 @@ struct write_request {
 };
 
 struct write_result {
-    int64_t revision; /* of the manifest, now */
-    bool changed;     /* false: nothing was to be done */
+    int64_t revision;  /* of the manifest, now */
+    bool changed;      /* false: nothing was to be done */
+    bool index_behind; /* the index has not got it yet, and follows by itself */
     unsigned attempts;
-    char last_updated[CLOCK_TEXT_SIZE + 32]; /* the manifest's, "" when it has none */
-    json_t *upserted;                        /* an array of documents that were written; owned */
-    json_t *deleted;                         /* an array of ids that were removed; owned */
-    bool index_behind;                       /* the index will follow by itself */
+    char last_updated[64]; /* the manifest's; "" when it has none */
+    json_t *upserted;      /* an array of documents that were written; owned */
+    json_t *deleted;       /* an array of ids that were removed; owned */
 };
 void write_result_destroy(struct write_result *result);
 #define AUTO_WRITE_RESULT CLEANUP(write_result_destroy)
 
 /* Returns when the change is durable and the index has heard of it. Any error: nothing of this
- * request is on the volume (STATUS_IO with "unconfirmed" in the message is the exception: the
- * change is there, its durability could not be confirmed). The error's members tell reason,
- * revisions and attempts. */
+ * request is on the volume (but see volume_commit() for "unconfirmed"). The error's members tell
+ * `reason`, revisions and `attempts`. */
 MUST_CHECK enum status writer_run(struct writer *writer, const struct write_request *request,
                                   struct write_result *ret, struct error *error);
+
+/* What takes several commits under one hold of the lock. `work` gets a session that has begun;
+ * whatever it answers, what it has committed stands. `ret_behind` as for write_session_end(). */
+typedef enum status (*write_work)(void *context, struct write_session *session,
+                                  struct error *error);
+MUST_CHECK enum status writer_run_alone(struct writer *writer, const struct scope *scope,
+                                        uint64_t deadline_ns, unsigned thread, write_work work,
+                                        void *context, bool *ret_behind, struct error *error);
 
 #endif

@@ -1,0 +1,484 @@
+#include "core/writer.h"
+
+#include "core/json_text.h"
+#include "core/write_source.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define QUEUE_SLOTS 64u
+
+enum waiter_state {
+    WAITER_WAITS,
+    WAITER_TAKEN, /* a leader is at it */
+    WAITER_LEADS, /* it is its turn to lead */
+    WAITER_DONE,
+};
+
+/* One caller of writer_run(). What is below `state` belongs to the leader while it is TAKEN. */
+struct waiter {
+    const struct write_request *request;
+    struct waiter *next;
+    enum waiter_state state;
+    enum status status;
+    struct error error;
+    struct write_result result;
+    struct draft_outcome outcome;
+};
+
+/* Callers who want to write the same agent's memory, in the order in which they came. */
+struct group_queue {
+    struct scope scope;
+    bool has_agent;
+    struct waiter *first, **end;
+    unsigned users; /* callers who are in writer_run() with it */
+    bool is_led;
+    struct group_queue *next;
+};
+
+/* `lock` guards the queues and is a leaf; `changed` is told when a waiter's state changes. */
+struct writer {
+    struct store *store;
+    struct writer_options options;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct group_queue *slots[QUEUE_SLOTS];
+};
+
+enum status writer_create(struct store *store, const struct writer_options *options,
+                          struct writer **ret)
+{
+    struct writer *writer = calloc(1, sizeof *writer);
+    pthread_condattr_t attributes;
+
+    if (!writer)
+        return STATUS_NO_MEMORY;
+    writer->store = store;
+    writer->options = *options;
+    (void) pthread_mutex_init(&writer->lock, NULL);
+    (void) pthread_condattr_init(&attributes);
+    (void) pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void) pthread_cond_init(&writer->changed, &attributes);
+    (void) pthread_condattr_destroy(&attributes);
+    *ret = writer;
+    return STATUS_OK;
+}
+
+void writer_destroy(struct writer **writer)
+{
+    if (!*writer)
+        return;
+    (void) pthread_cond_destroy(&(*writer)->changed);
+    (void) pthread_mutex_destroy(&(*writer)->lock);
+    free(*writer);
+    *writer = NULL;
+}
+
+void write_result_destroy(struct write_result *result)
+{
+    json_decref(result->upserted);
+    json_decref(result->deleted);
+    *result = (struct write_result){0};
+}
+
+/* ---- queues ---- */
+
+static bool is_queue_of(const struct group_queue *queue, const struct write_request *request)
+{
+    return queue->has_agent == request->has_agent && scope_equal(&queue->scope, request->scope);
+}
+
+static struct group_queue **find_queue_locked(struct writer *writer,
+                                              const struct write_request *request)
+{
+    struct group_queue **link = &writer->slots[scope_hash(request->scope) % QUEUE_SLOTS];
+
+    while (*link && !is_queue_of(*link, request))
+        link = &(*link)->next;
+    return link;
+}
+
+/* NULL without memory. */
+static struct group_queue *join_queue_locked(struct writer *writer, struct waiter *waiter)
+{
+    struct group_queue **link = find_queue_locked(writer, waiter->request);
+    struct group_queue *queue = *link;
+
+    if (!queue) {
+        queue = calloc(1, sizeof *queue);
+        if (!queue)
+            return NULL;
+        queue->scope = *waiter->request->scope;
+        queue->has_agent = waiter->request->has_agent;
+        queue->end = &queue->first;
+        *link = queue;
+    }
+    queue->users++;
+    *queue->end = waiter;
+    queue->end = &waiter->next;
+    return queue;
+}
+
+static void leave_queue_locked(struct writer *writer, struct group_queue *queue)
+{
+    struct group_queue **link = &writer->slots[scope_hash(&queue->scope) % QUEUE_SLOTS];
+
+    if (--queue->users > 0)
+        return;
+    while (*link != queue)
+        link = &(*link)->next;
+    *link = queue->next;
+    free(queue);
+}
+
+static void remove_waiter_locked(struct group_queue *queue, struct waiter *waiter)
+{
+    struct waiter **link = &queue->first;
+
+    while (*link && *link != waiter)
+        link = &(*link)->next;
+    if (!*link)
+        return;
+    *link = waiter->next;
+    if (queue->end == &waiter->next)
+        queue->end = link;
+    waiter->next = NULL;
+}
+
+/* ---- a group ---- */
+
+struct group {
+    struct waiter *members[WRITE_GROUP_MAX];
+    size_t count;
+    bool needs_facts;
+};
+
+/* Whoever waits now, the leader first. */
+static void take_group(struct writer *writer, struct group_queue *queue, struct group *group)
+{
+    (void) pthread_mutex_lock(&writer->lock);
+    while (queue->first && group->count < WRITE_GROUP_MAX) {
+        struct waiter *waiter = queue->first;
+        remove_waiter_locked(queue, waiter);
+        waiter->state = WAITER_TAKEN;
+        group->members[group->count++] = waiter;
+        group->needs_facts = group->needs_facts || waiter->request->needs_facts;
+    }
+    (void) pthread_mutex_unlock(&writer->lock);
+}
+
+static void forget_outcome(struct waiter *waiter)
+{
+    draft_outcome_destroy(&waiter->outcome);
+    error_clear(&waiter->error);
+    waiter->status = STATUS_OK;
+}
+
+/* Asks one member what it wants and puts it into the draft. `ret_later`: it has to wait for the
+ * next group. */
+static void evaluate(struct waiter *waiter, struct draft *draft, bool *ret_later)
+{
+    const struct write_request *request = waiter->request;
+    AUTO_CHANGE_SET struct change_set set = {0};
+    bool rebased = false;
+
+    forget_outcome(waiter);
+    waiter->result.attempts++;
+    waiter->status = request->build(request->context, draft, &set, &waiter->error);
+    *ret_later =
+        waiter->status == STATUS_OK && set.has_manifest_revision && draft_has_changed(draft);
+    if (*ret_later) {
+        waiter->result.attempts--;
+        return;
+    }
+    if (waiter->status == STATUS_OK)
+        waiter->status = draft_apply(draft, &set, &waiter->outcome, &rebased, &waiter->error);
+    waiter->result.attempts += rebased;
+}
+
+/* Members that go into this commit; the others are moved behind them. Returns how many. */
+static size_t evaluate_all(struct waiter **members, size_t count, struct draft *draft)
+{
+    struct waiter *later[WRITE_GROUP_MAX];
+    size_t later_count = 0;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool wait_for_next;
+        evaluate(members[i], draft, &wait_for_next);
+        if (wait_for_next)
+            later[later_count++] = members[i];
+        else
+            members[kept++] = members[i];
+    }
+    memcpy(members + kept, later, later_count * sizeof(struct waiter *));
+    return kept;
+}
+
+/* One commit of some members, and what came of it. */
+struct round {
+    size_t done; /* members that were dealt with; they stand first */
+    bool evaluated;
+    bool changed;
+    int64_t revision; /* of the manifest before */
+    char last_updated[64];
+    enum status status;
+    struct error error;
+};
+
+static const char *last_updated_of(const struct write_session *session)
+{
+    const char *text =
+        session->has_manifest
+            ? json_string_value(json_object_get(session->manifest.root, "lastUpdated"))
+            : NULL;
+
+    return text ? text : "";
+}
+
+static enum status commit_round(struct write_session *session, const struct group *group,
+                                struct waiter **members, struct round *round)
+{
+    AUTO_WRITE_SOURCE struct write_source source = {0};
+    AUTO_DRAFT struct draft *draft = NULL;
+    const struct write_request *first = members[0]->request;
+    struct error *error = &round->error;
+    enum status status = STATUS_OK;
+
+    if (first->has_agent)
+        status = write_source_open(session, first->scope, group->needs_facts, &source, error);
+    if (status != STATUS_OK)
+        return status;
+    struct draft_options options = {
+        .scope = first->scope,
+        .has_agent = first->has_agent,
+        .manifest = session->has_manifest ? &session->manifest : NULL,
+        .wall_ns = session->wall_ns,
+        .source = write_source_functions(&source),
+    };
+    if (draft_create(&options, &draft) != STATUS_OK)
+        return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a write");
+    round->revision = draft_revision(draft);
+    (void) snprintf(round->last_updated, sizeof round->last_updated, "%s",
+                    last_updated_of(session));
+    round->done = evaluate_all(members, round->done, draft);
+    round->evaluated = true;
+    round->changed = draft_has_changed(draft);
+    write_source_close(&source);
+    return write_session_commit(session, draft, error);
+}
+
+/* The answer of a member that was part of a round. */
+static void answer(struct waiter *waiter, const struct write_session *session,
+                   const struct round *round)
+{
+    struct write_result *result = &waiter->result;
+    bool fails = !round->evaluated || (waiter->status == STATUS_OK && waiter->outcome.changed);
+
+    if (round->status != STATUS_OK && fails) {
+        forget_outcome(waiter);
+        waiter->status = round->status;
+        waiter->error = round->error;
+    }
+    if (waiter->status != STATUS_OK)
+        return;
+    bool moved = round->status == STATUS_OK && round->changed;
+    result->revision = round->revision + moved;
+    result->changed = waiter->outcome.changed;
+    if (moved)
+        clock_format(session->wall_ns, result->last_updated);
+    else
+        (void) snprintf(result->last_updated, sizeof result->last_updated, "%s",
+                        round->last_updated);
+    result->upserted = waiter->outcome.upserted;
+    result->deleted = waiter->outcome.deleted;
+    waiter->outcome = (struct draft_outcome){0};
+}
+
+/* Whether a member of a round that was overtaken starts again. */
+static bool tries_again(const struct waiter *waiter)
+{
+    return waiter->status == STATUS_OK && waiter->outcome.changed && waiter->request->retries &&
+           waiter->result.attempts < WRITE_ATTEMPTS_MAX;
+}
+
+/* A fault of one member's change, not of the volume: the others need not suffer from it. */
+static bool is_about_one(const struct round *round)
+{
+    return round->evaluated && round->done > 1 &&
+           (round->status == STATUS_INVALID || round->status == STATUS_TOO_LARGE ||
+            round->status == STATUS_CORRUPT);
+}
+
+/* Commits members until each has its answer. More than one round is needed after conflicts, for
+ * members that expect a manifest revision, and when one of them cannot be written. */
+static void commit_members(struct write_session *session, const struct group *group,
+                           struct waiter **members, size_t count)
+{
+    bool is_loaded = true;
+    bool one_by_one = false;
+
+    while (count > 0) {
+        struct round round = {.done = one_by_one ? 1 : count};
+        size_t kept = 0;
+        round.status = is_loaded ? STATUS_OK : write_session_load(session, &round.error);
+        if (round.status == STATUS_OK)
+            round.status = commit_round(session, group, members, &round);
+        is_loaded = false;
+        if (is_about_one(&round)) {
+            one_by_one = true;
+            for (size_t i = 0; i < round.done; i++)
+                members[i]->result.attempts--;
+            continue;
+        }
+        for (size_t i = 0; i < round.done; i++) {
+            if (round.status == STATUS_CONFLICT && round.evaluated && tries_again(members[i]))
+                members[kept++] = members[i];
+            else
+                answer(members[i], session, &round);
+        }
+        memmove(members + kept, members + round.done,
+                (count - round.done) * sizeof(struct waiter *));
+        count = kept + count - round.done;
+    }
+}
+
+static void count_answer(struct store_counters *counters, const struct waiter *waiter)
+{
+    if (waiter->status == STATUS_CONFLICT)
+        atomic_fetch_add(&counters->write_conflicts, 1);
+    else if (waiter->status != STATUS_OK)
+        atomic_fetch_add(&counters->writes_failed, 1);
+    else if (waiter->result.changed)
+        atomic_fetch_add(&counters->writes, 1);
+    else
+        atomic_fetch_add(&counters->writes_unchanged, 1);
+}
+
+/* The leader's work; its own answer is among the group's. */
+static void lead(struct writer *writer, struct group_queue *queue, struct waiter *self)
+{
+    struct write_session session;
+    struct group group = {0};
+    bool behind = false;
+    const struct write_session_options options = {
+        .store = writer->store,
+        .scope = self->request->scope,
+        .thread = self->request->thread,
+        .lock_timeout_ms = writer->options.lock_timeout_ms,
+        .deadline_ns = self->request->deadline_ns,
+    };
+
+    self->status = write_session_begin(&options, &session, &self->error);
+    if (self->status == STATUS_OK) {
+        take_group(writer, queue, &group);
+        struct waiter *members[WRITE_GROUP_MAX];
+        memcpy(members, group.members, group.count * sizeof(struct waiter *));
+        commit_members(&session, &group, members, group.count);
+    } else {
+        (void) pthread_mutex_lock(&writer->lock);
+        remove_waiter_locked(queue, self);
+        (void) pthread_mutex_unlock(&writer->lock);
+        group.members[group.count++] = self;
+    }
+    write_session_end(&session, &behind);
+
+    (void) pthread_mutex_lock(&writer->lock);
+    for (size_t i = 0; i < group.count; i++) {
+        struct waiter *waiter = group.members[i];
+        waiter->result.index_behind = behind && waiter->result.changed;
+        count_answer(&writer->store->counters, waiter);
+        waiter->state = WAITER_DONE;
+    }
+    if (queue->first)
+        queue->first->state = WAITER_LEADS;
+    else
+        queue->is_led = false;
+    (void) pthread_cond_broadcast(&writer->changed);
+    (void) pthread_mutex_unlock(&writer->lock);
+}
+
+/* ---- callers ---- */
+
+/* Waits for an answer or for the turn to lead; false when the deadline passed before anybody took
+ * the request up. */
+static bool wait_locked(struct writer *writer, struct waiter *waiter)
+{
+    while (waiter->state == WAITER_WAITS || waiter->state == WAITER_TAKEN) {
+        if (waiter->state == WAITER_TAKEN) {
+            (void) pthread_cond_wait(&writer->changed, &writer->lock);
+            continue;
+        }
+        uint64_t left_ns = (uint64_t) clock_remaining_ms(waiter->request->deadline_ns) * NS_PER_MS;
+        if (left_ns == 0)
+            return false;
+        struct timespec until = clock_real_after(left_ns);
+        (void) pthread_cond_timedwait(&writer->changed, &writer->lock, &until);
+    }
+    return true;
+}
+
+enum status writer_run(struct writer *writer, const struct write_request *request,
+                       struct write_result *ret, struct error *error)
+{
+    struct waiter waiter = {.request = request};
+    bool in_time = true;
+
+    (void) pthread_mutex_lock(&writer->lock);
+    struct group_queue *queue = join_queue_locked(writer, &waiter);
+    if (!queue) {
+        (void) pthread_mutex_unlock(&writer->lock);
+        return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a write");
+    }
+    if (!queue->is_led) {
+        queue->is_led = true;
+        waiter.state = WAITER_LEADS;
+    }
+    in_time = wait_locked(writer, &waiter);
+    if (!in_time)
+        remove_waiter_locked(queue, &waiter);
+    (void) pthread_mutex_unlock(&writer->lock);
+
+    if (in_time && waiter.state == WAITER_LEADS)
+        lead(writer, queue, &waiter);
+    (void) pthread_mutex_lock(&writer->lock);
+    leave_queue_locked(writer, queue);
+    (void) pthread_mutex_unlock(&writer->lock);
+
+    draft_outcome_destroy(&waiter.outcome);
+    if (!in_time)
+        return error_set(error, STATUS_TIMEOUT, NULL,
+                         "lock timeout: other writes to this memory were not done in time");
+    if (waiter.status != STATUS_OK) {
+        if (error)
+            *error = waiter.error;
+        error_add_member(error, "attempts", "%u", waiter.result.attempts);
+        write_result_destroy(&waiter.result);
+        return waiter.status;
+    }
+    *ret = waiter.result;
+    return STATUS_OK;
+}
+
+enum status writer_run_alone(struct writer *writer, const struct scope *scope, uint64_t deadline_ns,
+                             unsigned thread, write_work work, void *context, bool *ret_behind,
+                             struct error *error)
+{
+    struct write_session session;
+    const struct write_session_options options = {
+        .store = writer->store,
+        .scope = scope,
+        .thread = thread,
+        .lock_timeout_ms = writer->options.lock_timeout_ms,
+        .deadline_ns = deadline_ns,
+    };
+
+    enum status status = write_session_begin(&options, &session, error);
+    if (status == STATUS_OK)
+        status = work(context, &session, error);
+    write_session_end(&session, ret_behind);
+    return status;
+}
