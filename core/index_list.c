@@ -206,6 +206,25 @@ enum status index_get(struct index_reader *reader, int64_t scope_id, const char 
     return STATUS_OK;
 }
 
+/* ---- find by content ---- */
+
+enum status index_find_content(struct index_reader *reader, int64_t scope_id, uint64_t key,
+                               index_document_sink sink, void *context, struct error *error)
+{
+    struct page page = {.limit = UINT64_MAX, .sink = sink, .context = context};
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_reader_statement(reader, SQL_FACT_BY_CONTENT, scope_id, &statement);
+
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_int64(statement, 2, (int64_t) key);
+    while (result == SQLITE_OK && page.status == STATUS_OK &&
+           (result = sqlite3_step(statement)) == SQLITE_ROW)
+        result = tell_row(&page, NULL, statement);
+    if (result != SQLITE_OK && result != SQLITE_DONE)
+        return index_reader_error(reader, result, "look for a content", error);
+    return page.status;
+}
+
 /* ---- problems ---- */
 
 enum status index_list_problems(struct index_reader *reader, int64_t scope_id,
