@@ -77,6 +77,7 @@ CLI := $(wildcard ipc/cli/*.c)
 SUPPORT := $(wildcard tests/support/*.c)
 UNIT := $(wildcard tests/unit/test_*.c)
 RACE := $(wildcard tests/race/*.c)
+TOOLS := $(wildcard tests/tools/*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
@@ -126,8 +127,14 @@ $(BUILD)/tests/race/run: $(call obj,$(RACE) $(SUPPORT)) $(BUILD)/libmemsyncd.a $
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
+# What integration tests start besides agent and command line.
+$(BUILD)/tests/tools/%: $(BUILD)/tests/tools/%.o $(BUILD)/libmemsyncd.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
+
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
+TOOL_PROGRAMS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOLS))
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ))
 
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
@@ -135,7 +142,7 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
 .PHONY: test-programs fuzz-programs
-test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM)
+test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)
 
 .PRECIOUS: $(BUILD)/%.o

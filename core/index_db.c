@@ -231,9 +231,11 @@ static const char schema_text[] =
     "  category TEXT NOT NULL,"
     "  created_at INTEGER NOT NULL," /* microseconds since 1970; 0: not told */
     "  confidence REAL,"
+    "  content_key INTEGER NOT NULL," /* content_key_hash() */
     "  document TEXT NOT NULL);"
     "CREATE UNIQUE INDEX fact_path ON fact (scope_id, path);"
     "CREATE INDEX fact_name ON fact (scope_id, fact_id, path);"
+    "CREATE INDEX fact_content ON fact (scope_id, content_key);"
     "CREATE TABLE seen ("
     "  scope_id INTEGER NOT NULL,"
     "  path TEXT NOT NULL,"

@@ -2,6 +2,7 @@
 
 #include "core/analyzer.h"
 #include "core/array.h"
+#include "core/content_key.h"
 #include "core/index_private.h"
 #include "core/index_rank.h"
 #include "core/iso_time.h"
@@ -139,6 +140,16 @@ static int64_t created_at(const struct fact *fact)
     return time;
 }
 
+static int bind_content_key(sqlite3_stmt *statement, int parameter, const struct fact *fact)
+{
+    uint64_t key = 0;
+    enum status status = content_key_hash(fact->content, fact->content_size, &key);
+
+    if (status != STATUS_OK)
+        return status == STATUS_NO_MEMORY ? SQLITE_NOMEM : SQLITE_TOOBIG;
+    return sqlite3_bind_int64(statement, parameter, (int64_t) key);
+}
+
 static int insert_fact(struct install *install, int64_t rowid, const struct index_row *put,
                        const struct text *document)
 {
@@ -162,7 +173,9 @@ static int insert_fact(struct install *install, int64_t rowid, const struct inde
     if (result == SQLITE_OK)
         result = sqlite3_bind_double(statement, 7, fact->confidence);
     if (result == SQLITE_OK)
-        result = sqlite3_bind_text64(statement, 8, document->bytes, document->size, SQLITE_STATIC,
+        result = bind_content_key(statement, 8, fact);
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_text64(statement, 9, document->bytes, document->size, SQLITE_STATIC,
                                      SQLITE_UTF8);
     if (result == SQLITE_OK)
         result = sqlite3_step(statement);

@@ -47,6 +47,7 @@ enum index_sql {
     SQL_FACT_LIST,
     SQL_FACT_COUNT,
     SQL_FACT_BY_ID,
+    SQL_FACT_BY_CONTENT,
     SQL_FTS_INSERT,
     SQL_FTS_DELETE,
     SQL_FTS_MATCH,

@@ -100,6 +100,13 @@ MUST_CHECK enum status index_find_places(struct index_reader *reader, int64_t sc
                                          const char *fact_id, index_document_sink sink,
                                          void *context, struct error *error);
 
+/* The documents of a scope whose content has this hash (content_key_hash() of core/content_key.h),
+ * ordered by fact id. Hashes can clash: whoever looks for a content compares it besides. Calls
+ * `sink` for each; it returns STATUS_OK to go on. */
+MUST_CHECK enum status index_find_content(struct index_reader *reader, int64_t scope_id,
+                                          uint64_t key, index_document_sink sink, void *context,
+                                          struct error *error);
+
 /* The files of a scope that are kept out, with the reason. */
 typedef enum status (*index_problem_sink)(void *context, const char *path, enum fact_fault fault,
                                           const char *problem);

@@ -32,7 +32,8 @@ static const char *const statement_texts[SQL_COUNT] = {
 
     [SQL_FACT_BY_PATH] = "SELECT id, document FROM fact WHERE scope_id = ?1 AND path = ?2",
     [SQL_FACT_INSERT] = "INSERT INTO fact (id, scope_id, path, fact_id, category, created_at, "
-                        "confidence, document) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                        "confidence, content_key, document) "
+                        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     [SQL_FACT_DELETE] = "DELETE FROM fact WHERE id = ?1",
     [SQL_FACT_MOVE] = "UPDATE fact SET id = ?2 WHERE id = ?1",
     [SQL_FACT_ROWIDS] = "SELECT id, path FROM fact WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
@@ -47,6 +48,8 @@ static const char *const statement_texts[SQL_COUNT] = {
         "SELECT count(*) FROM fact WHERE scope_id = ?1 AND (?2 IS NULL OR category = ?2)",
     [SQL_FACT_BY_ID] =
         "SELECT path, document FROM fact WHERE scope_id = ?1 AND fact_id = ?2 ORDER BY path",
+    [SQL_FACT_BY_CONTENT] = "SELECT path, document FROM fact INDEXED BY fact_content "
+                            "WHERE scope_id = ?1 AND content_key = ?2 ORDER BY fact_id, path",
 
     [SQL_FTS_INSERT] = "INSERT INTO fts (rowid, content) VALUES (?1, ?2)",
     [SQL_FTS_DELETE] = "INSERT INTO fts (fts, rowid, content) VALUES ('delete', ?1, ?2)",

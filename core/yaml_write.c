@@ -142,7 +142,7 @@ static void write_binary(struct yaml_emitter *emitter, const struct scalar *scal
 {
     yaml_emitter_mark(emitter, "!!binary");
     if (scalar->text.size == 0)
-        yaml_emitter_scalar(emitter, YAML_STYLE_SINGLE, "", 0, false);
+        yaml_emitter_scalar(emitter, YAML_STYLE_DOUBLE, "", 0, false);
     else
         yaml_emitter_block(emitter, scalar->text.bytes, scalar->text.size);
 }

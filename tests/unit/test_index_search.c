@@ -1,5 +1,6 @@
 #include "tests/unit/index_fixture.h"
 
+#include "core/content_key.h"
 #include "core/index_private.h"
 #include "core/index_rank.h"
 
@@ -485,6 +486,64 @@ Test(index_search, one_id_in_two_places_is_served_from_its_own_shard)
     cr_expect(strstr(other, "only misplaced") != NULL);
     cr_expect(
         eq(int, index_get(fixture.reader, state.id, "k3", &other, &size, NULL), STATUS_NOT_FOUND));
+    index_end(fixture.reader);
+}
+
+/* The paths of the facts with that content, each with a blank before it. */
+static void expect_content(struct fixture *fixture, const struct scope *scope, const char *content,
+                           const char *paths)
+{
+    AUTO_TEXT struct text found = {0};
+    struct index_scope state;
+    uint64_t key = 0;
+
+    cr_assert(eq(int, content_key_hash(content, strlen(content), &key), STATUS_OK));
+    begin(fixture);
+    cr_assert(eq(int, index_read_scope(fixture->reader, scope, &state, NULL), STATUS_OK));
+    cr_assert(eq(int, index_find_content(fixture->reader, state.id, key, append_path, &found, NULL),
+                 STATUS_OK));
+    index_end(fixture->reader);
+    cr_expect(zero(int, strcmp(text_string(&found), paths)), "%s: %s", content,
+              text_string(&found));
+}
+
+Test(index_search, equal_contents_are_found_by_their_key)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    AUTO_ROWS struct rows rows = {0};
+    AUTO_ROWS struct rows others = {0};
+    struct scope scope = scope_of("u1", "a");
+    struct scope other = scope_of("u1", "b");
+    struct index_scope state;
+    uint64_t key = 0;
+    int calls = 0;
+
+    fixture_create(&fixture);
+    rows_add_at(&rows, "bb/m2.md",
+                fact_of("m2", "Stra\xc3\x9f"
+                              "e"));
+    rows_add_at(&rows, "cc/m1.md", fact_of("m1", "STRASSE"));
+    rows_add_at(&rows, "aa/m3.md", fact_of("m3", "strasse 7"));
+    uint64_t generation = install_rows(&fixture, &scope, 0, 1, &rows);
+    rows_add_at(&others, "dd/m4.md", fact_of("m4", "strasse"));
+    (void) install_rows(&fixture, &other, 0, 1, &others);
+
+    expect_content(&fixture, &scope, " Strasse\n", " cc/m1.md bb/m2.md");
+    expect_content(&fixture, &scope, "Strasse  7", "");
+    expect_content(&fixture, &other, "STRASSE", " dd/m4.md");
+
+    AUTO_ROWS struct rows changed = {0};
+    rows_add_at(&changed, "cc/m1.md", fact_of("m1", "Gasse"));
+    (void) install_rows(&fixture, &scope, generation, 2, &changed);
+    expect_content(&fixture, &scope, "strasse", " bb/m2.md");
+    expect_content(&fixture, &scope, "GASSE", " cc/m1.md");
+
+    cr_assert(eq(int, content_key_hash("gasse", 5, &key), STATUS_OK));
+    begin(&fixture);
+    cr_assert(eq(int, index_read_scope(fixture.reader, &scope, &state, NULL), STATUS_OK));
+    cr_expect(eq(int, index_find_content(fixture.reader, state.id, key, stop_at_once, &calls, NULL),
+                 STATUS_CONFLICT));
+    cr_expect(eq(int, calls, 1));
     index_end(fixture.reader);
 }
 
