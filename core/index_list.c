@@ -206,59 +206,61 @@ enum status index_get(struct index_reader *reader, int64_t scope_id, const char 
     return STATUS_OK;
 }
 
+/* ---- find ---- */
+
+static enum status tell_rows(struct index_reader *reader, sqlite3_stmt *statement, int result,
+                             index_document_sink sink, void *context, struct error *error)
+{
+    struct page page = {.limit = UINT64_MAX, .sink = sink, .context = context};
+
+    while (result == SQLITE_OK && page.status == STATUS_OK &&
+           (result = sqlite3_step(statement)) == SQLITE_ROW)
+        result = tell_row(&page, NULL, statement);
+    if (result != SQLITE_OK && result != SQLITE_DONE)
+        return index_reader_error(reader, result, "find facts", error);
+    return page.status;
+}
+
 enum status index_find_places(struct index_reader *reader, int64_t scope_id, const char *fact_id,
                               index_document_sink sink, void *context, struct error *error)
 {
     AUTO_RESET sqlite3_stmt *statement = NULL;
-    struct page page = {.limit = UINT64_MAX, .sink = sink, .context = context};
     int result = index_reader_statement(reader, SQL_FACT_BY_ID, scope_id, &statement);
 
     if (result == SQLITE_OK)
         result = sqlite3_bind_text(statement, 2, fact_id, -1, SQLITE_STATIC);
-    while (result == SQLITE_OK && page.status == STATUS_OK &&
-           (result = sqlite3_step(statement)) == SQLITE_ROW)
-        result = tell_row(&page, NULL, statement);
-    if (result != SQLITE_OK && result != SQLITE_DONE && result != SQLITE_ROW)
-        return index_reader_error(reader, result, "find a fact", error);
+    return tell_rows(reader, statement, result, sink, context, error);
+}
 
-    /* ---- find by content ---- */
+enum status index_find_content(struct index_reader *reader, int64_t scope_id, uint64_t key,
+                               index_document_sink sink, void *context, struct error *error)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_reader_statement(reader, SQL_FACT_BY_CONTENT, scope_id, &statement);
 
-    enum status index_find_content(struct index_reader * reader, int64_t scope_id, uint64_t key,
-                                   index_document_sink sink, void *context, struct error *error)
-    {
-        struct page page = {.limit = UINT64_MAX, .sink = sink, .context = context};
-        AUTO_RESET sqlite3_stmt *statement = NULL;
-        int result = index_reader_statement(reader, SQL_FACT_BY_CONTENT, scope_id, &statement);
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_int64(statement, 2, (int64_t) key);
+    return tell_rows(reader, statement, result, sink, context, error);
+}
 
-        if (result == SQLITE_OK)
-            result = sqlite3_bind_int64(statement, 2, (int64_t) key);
-        while (result == SQLITE_OK && page.status == STATUS_OK &&
-               (result = sqlite3_step(statement)) == SQLITE_ROW)
-            result = tell_row(&page, NULL, statement);
-        if (result != SQLITE_OK && result != SQLITE_DONE)
-            return index_reader_error(reader, result, "look for a content", error);
-        return page.status;
+/* ---- problems ---- */
+
+enum status index_list_problems(struct index_reader *reader, int64_t scope_id,
+                                index_problem_sink sink, void *context, struct error *error)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_reader_statement(reader, SQL_SEEN_PROBLEMS, scope_id, &statement);
+
+    while (result == SQLITE_OK && (result = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *path = (const char *) sqlite3_column_text(statement, 0);
+        const char *problem = (const char *) sqlite3_column_text(statement, 2);
+        enum status status =
+            sink(context, path ? path : "", (enum fact_fault) sqlite3_column_int(statement, 1),
+                 problem ? problem : "");
+        if (status != STATUS_OK)
+            return status;
+        result = SQLITE_OK;
     }
-
-    /* ---- problems ---- */
-
-    enum status index_list_problems(struct index_reader * reader, int64_t scope_id,
-                                    index_problem_sink sink, void *context, struct error *error)
-    {
-        AUTO_RESET sqlite3_stmt *statement = NULL;
-        int result = index_reader_statement(reader, SQL_SEEN_PROBLEMS, scope_id, &statement);
-
-        while (result == SQLITE_OK && (result = sqlite3_step(statement)) == SQLITE_ROW) {
-            const char *path = (const char *) sqlite3_column_text(statement, 0);
-            const char *problem = (const char *) sqlite3_column_text(statement, 2);
-            enum status status =
-                sink(context, path ? path : "", (enum fact_fault) sqlite3_column_int(statement, 1),
-                     problem ? problem : "");
-            if (status != STATUS_OK)
-                return status;
-            result = SQLITE_OK;
-        }
-        return result == SQLITE_DONE
-                   ? STATUS_OK
-                   : index_reader_error(reader, result, "list the problems", error);
-    }
+    return result == SQLITE_DONE ? STATUS_OK
+                                 : index_reader_error(reader, result, "list the problems", error);
+}
