@@ -9,6 +9,7 @@
 #include "core/volume_bucket.h"
 #include "core/volume_commit.h"
 #include "core/volume_private.h"
+#include "core/volume_side_data.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -336,6 +337,29 @@ static void append_pending(struct write_session *session, struct pending_install
     session->pending_end = &pending->next;
 }
 
+/* Notes on facts that are gone go too. They are nobody's truth: a failure is only told. */
+static void forget_side_data(const struct write_session *session, const struct commit_plan *plan,
+                             const char *agent)
+{
+    AUTO_FREE const char **ids = calloc(plan->count + 1, sizeof *ids);
+    struct error error = {0};
+    bool malformed = false;
+    size_t count = 0;
+
+    for (size_t i = 0; ids && i < plan->count; i++) {
+        if (!plan->facts[i].bytes)
+            ids[count++] = plan->facts[i].id;
+    }
+    if (count == 0)
+        return;
+    enum status status = volume_side_data_forget(session->store->volume, session->bucket_fd, agent,
+                                                 ids, count, &malformed, &error);
+    if (status != STATUS_OK || malformed)
+        log_warning("side_data.forget", "user=%s agent=%s path=%s reason=%s",
+                    LOG_VALUE(session->scope.has_user ? session->scope.user : NULL), agent,
+                    LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
+}
+
 enum status write_session_commit(struct write_session *session, const struct draft *draft,
                                  struct error *error)
 {
@@ -382,6 +406,8 @@ enum status write_session_commit(struct write_session *session, const struct dra
     plan.pending->post = mark_of(&written, request.next_revision);
     append_pending(session, TAKE_PTR(plan.pending));
     forget_manifest(session);
+    if (request.agent)
+        forget_side_data(session, &plan, request.agent);
     return STATUS_OK;
 }
 

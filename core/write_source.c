@@ -1,8 +1,10 @@
 #include "core/write_source.h"
 
 #include "core/json_text.h"
+#include "core/log.h"
 #include "core/refresher.h"
 #include "core/volume_private.h"
+#include "core/volume_side_data.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -230,6 +232,25 @@ static uint64_t count(void *context)
     return source->in_index ? source->row.facts : 0;
 }
 
+/* Notes that cannot be read count as none: they only weigh. */
+static json_t *usage(void *context)
+{
+    const struct write_source *source = context;
+    const struct scope *scope = &source->scope;
+    struct error error = {0};
+    json_t *usage = NULL;
+    bool malformed = false;
+
+    enum status status =
+        volume_usage_read(source->session->store->volume, source->session->bucket_fd, scope->agent,
+                          &usage, &malformed, &error);
+    if (status != STATUS_OK || malformed)
+        log_warning("side_data.read", "user=%s agent=%s path=%s reason=%s",
+                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent,
+                    LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
+    return status == STATUS_OK ? usage : json_object();
+}
+
 struct draft_source write_source_functions(struct write_source *source)
 {
     return (struct draft_source){
@@ -238,5 +259,6 @@ struct draft_source write_source_functions(struct write_source *source)
         .list = list,
         .find_content = find_content,
         .count = count,
+        .usage = usage,
     };
 }

@@ -272,8 +272,7 @@ static enum status commit_round(struct write_session *session, const struct grou
 }
 
 /* The answer of a member that was part of a round. */
-static void answer(struct waiter *waiter, const struct write_session *session,
-                   const struct round *round)
+static void answer(struct waiter *waiter, struct write_session *session, const struct round *round)
 {
     struct write_result *result = &waiter->result;
     bool fails = !round->evaluated || (waiter->status == STATUS_OK && waiter->outcome.changed);
@@ -296,6 +295,8 @@ static void answer(struct waiter *waiter, const struct write_session *session,
     result->upserted = waiter->outcome.upserted;
     result->deleted = waiter->outcome.deleted;
     waiter->outcome = (struct draft_outcome){0};
+    if (waiter->request->after)
+        waiter->request->after(waiter->request->context, session);
 }
 
 /* Whether a member of a round that was overtaken starts again. */

@@ -37,6 +37,10 @@ void writer_destroy(struct writer **writer);
 typedef enum status (*write_build)(void *context, struct draft *draft, struct change_set *set,
                                    struct error *error);
 
+/* Called after the request was granted, while the user's lock is still held, perhaps on another
+ * writer's thread: for what follows a commit and cannot fail it. */
+typedef void (*write_after)(void *context, struct write_session *session);
+
 struct write_request {
     const struct scope *scope;
     bool has_agent;   /* false: summaries only, no facts */
@@ -44,6 +48,7 @@ struct write_request {
     bool retries;     /* when somebody else overtakes the commit it is tried again from a fresh
                          state, WRITE_ATTEMPTS_MAX times in all; else that is reported */
     write_build build;
+    write_after after; /* may be NULL */
     void *context;
     uint64_t deadline_ns;
     unsigned thread; /* which of the store's readers is the caller's */
