@@ -203,17 +203,13 @@ static enum status commit_one(struct clearing *clearing, struct write_session *s
     if (status == STATUS_OK)
         status = draft_apply(draft, &set, &outcome, NULL, error);
     write_source_close(&source);
+    int64_t revision = draft_revision(draft) + outcome.changed;
     if (status == STATUS_OK)
-        status = write_session_commit(session, draft, error);
+        status = write_session_commit(session, draft, source.is_empty, error);
     if (status != STATUS_OK)
         return status;
-    if (outcome.changed) {
-        clearing->written.changed = true;
-        clearing->written.revision = draft_revision(draft) + 1;
-        clock_format(session->wall_ns, clearing->written.last_updated);
-    } else {
-        clearing->written.revision = draft_revision(draft);
-    }
+    clearing->written.revision = revision;
+    clearing->written.changed = clearing->written.changed || outcome.changed;
     *ret_deleted += json_array_size(outcome.deleted);
     return STATUS_OK;
 }
@@ -250,6 +246,10 @@ static enum status clear_all(void *context, struct write_session *session, struc
         remove_side_data(clearing, session, &scope);
     }
     status = commit_one(clearing, session, &session->scope, false, build_blank, &ignored, error);
+    if (status == STATUS_OK)
+        status = write_session_load(session, error);
+    if (status == STATUS_OK)
+        write_session_last_updated(session, clearing->written.last_updated);
     if (status == STATUS_OK && clearing->erase)
         remove_bucket_backup(clearing, session);
     return status;

@@ -83,8 +83,10 @@ static enum status take_lock(struct write_session *session, uint64_t lock_timeou
     if (status == STATUS_BUSY)
         return error_set(error, STATUS_TIMEOUT, error ? error->path : NULL,
                          "lock timeout: somebody else is writing this user's memory");
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        own_writes_enter(store->own_writes, &session->scope);
         pause_here(PAUSE_COMMIT_AFTER_LOCK);
+    }
     return status;
 }
 
@@ -169,6 +171,7 @@ static enum status load_once(struct write_session *session, struct error *error)
     forget_manifest(session);
     enum status status = bucket_view_read(session->store->buckets, &session->scope,
                                           session->bucket_fd, &view, error);
+    session->has_agents = view.has_agents;
     if (status == STATUS_OK && view.has_journal)
         status = settle_journal(session, error);
     if (status == STATUS_OK && view.has_manifest)
@@ -219,6 +222,17 @@ enum status write_session_begin(const struct write_session_options *options,
     if (status == STATUS_OK)
         status = write_session_load(ret, error);
     return status;
+}
+
+void write_session_last_updated(const struct write_session *session,
+                                char ret[WRITE_LAST_UPDATED_SIZE])
+{
+    const char *text =
+        session->has_manifest
+            ? json_string_value(json_object_get(session->manifest.root, "lastUpdated"))
+            : NULL;
+
+    (void) snprintf(ret, WRITE_LAST_UPDATED_SIZE, "%s", text ? text : "");
 }
 
 /* ---- commit ---- */
@@ -361,7 +375,7 @@ static void forget_side_data(const struct write_session *session, const struct c
 }
 
 enum status write_session_commit(struct write_session *session, const struct draft *draft,
-                                 struct error *error)
+                                 bool was_empty, struct error *error)
 {
     AUTO_COMMIT_PLAN struct commit_plan plan = {0};
     struct commit_result result;
@@ -402,6 +416,7 @@ enum status write_session_commit(struct write_session *session, const struct dra
         .size = plan.pending->manifest.size,
         .stamp = result.manifest,
     };
+    plan.pending->was_empty = was_empty;
     plan.pending->pre = session->mark;
     plan.pending->post = mark_of(&written, request.next_revision);
     append_pending(session, TAKE_PTR(plan.pending));
@@ -444,6 +459,7 @@ static void install_one(struct store *store, struct pending_install *pending)
         .removed = (const char *const *) pending->removed,
         .removed_count = pending->removed_count,
         .facts_changed = pending->facts_changed,
+        .was_empty = pending->was_empty,
     };
 
     enum status status = index_install_own_write(store->index, &write, &outcome, &error);
@@ -479,6 +495,7 @@ static void tell(struct store *store, const struct pending_install *pending)
 void write_session_end(struct write_session *session, bool *ret_behind)
 {
     struct store *store = session->store;
+    bool was_locked = session->lock != NULL;
     bool behind = false;
 
     if (session->pending) {
@@ -493,6 +510,8 @@ void write_session_end(struct write_session *session, bool *ret_behind)
         install_queue_leave(store->installs, place);
     }
     volume_lock_release(&session->lock);
+    if (was_locked)
+        own_writes_leave(store->own_writes, &session->scope);
     while (session->pending) {
         struct pending_install *pending = session->pending;
         session->pending = pending->next;

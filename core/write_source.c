@@ -58,8 +58,9 @@ static enum status read_whole_scope(struct write_source *source, struct error *e
         if (status == STATUS_OK)
             status = read_row(source, error);
         /* Without a row, and without an error, there are no facts. */
+        source->is_empty = status == STATUS_OK && !source->in_index;
         if (status == STATUS_OK &&
-            (!source->in_index || session->mark.signature.absent || is_in_step(source)))
+            (source->is_empty || session->mark.signature.absent || is_in_step(source)))
             return STATUS_OK;
         write_source_close(source);
     }
@@ -77,6 +78,7 @@ enum status write_source_open(struct write_session *session, const struct scope 
     /* The index only helps to find facts outside of their shards: without it there are none. */
     if (read_row(ret, NULL) != STATUS_OK)
         ret->in_index = false;
+    ret->is_empty = !session->has_agents;
     return STATUS_OK;
 }
 

@@ -224,20 +224,10 @@ struct round {
     bool evaluated;
     bool changed;
     int64_t revision; /* of the manifest before */
-    char last_updated[64];
+    char last_updated[WRITE_LAST_UPDATED_SIZE];
     enum status status;
     struct error error;
 };
-
-static const char *last_updated_of(const struct write_session *session)
-{
-    const char *text =
-        session->has_manifest
-            ? json_string_value(json_object_get(session->manifest.root, "lastUpdated"))
-            : NULL;
-
-    return text ? text : "";
-}
 
 static enum status commit_round(struct write_session *session, const struct group *group,
                                 struct waiter **members, struct round *round)
@@ -262,13 +252,12 @@ static enum status commit_round(struct write_session *session, const struct grou
     if (draft_create(&options, &draft) != STATUS_OK)
         return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a write");
     round->revision = draft_revision(draft);
-    (void) snprintf(round->last_updated, sizeof round->last_updated, "%s",
-                    last_updated_of(session));
+    write_session_last_updated(session, round->last_updated);
     round->done = evaluate_all(members, round->done, draft);
     round->evaluated = true;
     round->changed = draft_has_changed(draft);
     write_source_close(&source);
-    return write_session_commit(session, draft, error);
+    return write_session_commit(session, draft, source.is_empty, error);
 }
 
 /* The answer of a member that was part of a round. */

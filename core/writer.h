@@ -59,9 +59,9 @@ struct write_result {
     bool changed;      /* false: nothing was to be done */
     bool index_behind; /* the index has not got it yet, and follows by itself */
     unsigned attempts;
-    char last_updated[64]; /* the manifest's; "" when it has none */
-    json_t *upserted;      /* an array of documents that were written; owned */
-    json_t *deleted;       /* an array of ids that were removed; owned */
+    char last_updated[WRITE_LAST_UPDATED_SIZE]; /* the manifest's; "" when it has none */
+    json_t *upserted;                           /* an array of documents that were written; owned */
+    json_t *deleted;                            /* an array of ids that were removed; owned */
 };
 void write_result_destroy(struct write_result *result);
 #define AUTO_WRITE_RESULT CLEANUP(write_result_destroy)
