@@ -1,5 +1,6 @@
 #include "core/volume_journal.h"
 
+#include "core/mutant.h"
 #include "core/text.h"
 #include "core/volume_private.h"
 
@@ -84,7 +85,10 @@ enum status volume_journal_place(const struct volume *volume, int bucket_fd,
                                                     bytes.size, temporary, error);
     if (status != STATUS_OK)
         return status;
-    status = link_exclusively(volume, bucket_fd, temporary, error);
+    if (MUTANT(JOURNAL_NOT_EXCLUSIVE))
+        status = volume_replacement_apply(volume, bucket_fd, temporary, JOURNAL_NAME, error);
+    else
+        status = link_exclusively(volume, bucket_fd, temporary, error);
     if (status != STATUS_OK) {
         (void) volume_do_unlink(volume, bucket_fd, temporary, 0);
         return status;
