@@ -212,8 +212,8 @@ class YamlTest(unittest.TestCase):
     def test_what_looks_like_a_mark_is_a_mapping(self):
         for value in ({"$date": "soon"}, {"$date": "2026-2-10"}, {"$date": 5}, {"$datetime": "2026-02-10"},
                       {"$float": "1"}, {"$binary": "!"}, {"$set": 5}, {"$set": [[1]]}, {"$set": [1, True]},
-                      {"$pairs": 1}, {"$pairs": [[[1], 2]]}, {"$pairs": [["a", 2]]}, {"$pairs": [[1, 2, 3]]}, {"$pairs": []},
-                      {"$date": "2026-02-10", "x": 1}, {"x": 1, "$pairs": [[1, 2]]}):
+                      {"$pairs": 1}, {"$pairs": [[[1], 2]]}, {"$pairs": [["a", 2]]}, {"$pairs": [[1, 2, 3]]},
+                      {"$pairs": []}, {"$date": "2026-02-10", "x": 1}, {"x": 1, "$pairs": [[1, 2]]}):
             (status, text), = write_all("yaml", [{"a": value}])
             self.assertEqual(status, "ok")
             self.assertEqual(typed(yaml.safe_load(text)), typed({"a": value}))
