@@ -451,6 +451,42 @@ Test(fact_normalise, takes_and_refuses_what_the_peers_do)
     cr_expect(count >= 25, "%u steps", count);
 }
 
+/* The least input, and the file that a peer made of it at that time. */
+Test(fact_normalise, makes_the_files_that_the_peers_make)
+{
+    static const struct {
+        const char *input;
+        uint64_t wall_ns;
+        const char *file;
+    } cases[] = {
+        {"{\"id\":\"f_min\",\"content\":\"Only content was given.\"}",
+         UINT64_C(1772352000250000000), "59/f_min.md"},
+        {"{\"id\":\"f_nocat\",\"content\":\"No category key at all.\",\"createdAt\":"
+         "\"2026-02-01T00:00:00Z\"}",
+         UINT64_C(1772352000500000000), "25/f_nocat.md"},
+        {"{\"id\":\"f_emptycat\",\"content\":\"Category is an empty string.\",\"category\":\"\"}",
+         UINT64_C(1772352000750000000), "6d/f_emptycat.md"},
+        {"{\"content\":\" \\r\\n\\tsurrounded by blank space\\u00a0\\u2028\",\"id\":\"f_ws\"}",
+         UINT64_C(1772352001500000000), "f0/f_ws.md"},
+    };
+    struct scope scope;
+
+    if (!shared_is_there())
+        return;
+    cr_assert(scope_create("alice", "agent-a", &scope, NULL) == STATUS_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        AUTO_JSON json_t *input = parse(cases[i].input);
+        AUTO_JSON json_t *document = NULL;
+        AUTO_TEXT struct text written = {0};
+        AUTO_FREE char *expected =
+            shared_read(NULL, "volumes/defaults-filled/volume/users/alice/agents/agent-a/facts/%s",
+                        cases[i].file);
+        cr_assert(fact_normalise(input, &scope, cases[i].wall_ns, &document, NULL) == STATUS_OK);
+        cr_assert(fact_write(document, &scope, &written, NULL) == STATUS_OK);
+        cr_expect(strcmp(written.bytes, expected) == 0, "%s\nnot\n%s", written.bytes, expected);
+    }
+}
+
 static struct {
     unsigned normalised;
     unsigned refused;
