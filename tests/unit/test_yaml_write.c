@@ -305,6 +305,11 @@ Test(yaml_write, long_lines_are_folded_where_the_peers_fold_them)
         {"", "it's: ", 12, "it's: end",
          "'it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s:\n"
          "  it''s: end'"},
+        {"", "it's: ", 13, "",
+         "'it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s:\n"
+         "  it''s: '"},
+        {"", "it's: ", 12, "",
+         "'it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: '"},
         {"\\t", "word ", 17, "word",
          "\"\\tword word word word word word word word word word word word word word word word\\\n"
          "  \\ word word\""},
@@ -320,6 +325,16 @@ Test(yaml_write, long_lines_are_folded_where_the_peers_fold_them)
         text_append_format(&yaml, "a: %s\n", cases[i].yaml);
         CHECK_ROWS({json.bytes, yaml.bytes});
     }
+}
+
+Test(yaml_write, marks_that_disguise_nothing_are_characters)
+{
+    AUTO_JSON json_t *mapping =
+        json_pack("{s:s, s:s}", "a", "\xef\xb7\x91zz", "b", "x\xef\xb7\x91");
+    AUTO_TEXT struct text text = {0};
+
+    yaml_write_mapping(&text, mapping);
+    cr_expect(strcmp(text.bytes, "a: \xef\xb7\x91zz\nb: x\xef\xb7\x91\n") == 0, "%s", text.bytes);
 }
 
 Test(yaml_write, appends_to_what_is_there)
