@@ -350,7 +350,6 @@ Test(yaml_write, appends_to_what_is_there)
 Test(yaml_write, every_character_comes_back)
 {
     for (uint32_t first = 0; first <= 0x10ffff; first += 0x100) {
-        AUTO_JSON json_t *mapping = json_object();
         AUTO_TEXT struct text json = {0};
         char name[16];
 
@@ -363,8 +362,7 @@ Test(yaml_write, every_character_comes_back)
                                    0xd7c0 + (i >> 10), 0xdc00 | (i & 0x3ff));
         }
         text_append_string(&json, "]}");
-        json_decref(mapping);
-        mapping = parse(json.bytes);
+        AUTO_JSON json_t *mapping = parse(json.bytes);
         (void) snprintf(name, sizeof name, "U+%04x", first);
         AUTO_FREE char *yaml = write_mapping(mapping, name);
         cr_expect(yaml != NULL);
