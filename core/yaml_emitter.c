@@ -103,7 +103,7 @@ static size_t run_of_others(const char *bytes, size_t size)
 {
     size_t length = 0;
 
-    while (length < size && !memchr(" \n'", bytes[length], 3))
+    while (length < size && bytes[length] != ' ' && bytes[length] != '\n' && bytes[length] != '\'')
         length++;
     return length;
 }

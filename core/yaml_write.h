@@ -2,8 +2,8 @@
  *
  * What yaml_value_read() and the peers' loader read back equals the tree: text stays text, and the
  * disguises of core/json_text.h become what they stand for. Every tree can be written. An object
- * that only looks like a disguise ({"$date": "soon"}, a key of "$pairs" that no YAML mapping can
- * have) is an ordinary mapping. Pure.
+ * that only looks like a disguise ({"$date": "soon"}, a "$set" with an item twice) is an ordinary
+ * mapping. Pure.
  */
 #ifndef MEMSYNC_CORE_YAML_WRITE_H
 #define MEMSYNC_CORE_YAML_WRITE_H
