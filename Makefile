@@ -28,6 +28,7 @@ DEBIAN_BUILD := gcc make pkg-config libsqlite3-dev libjansson-dev libzmq3-dev li
 	libxxhash-dev libsodium-dev libsystemd-dev
 DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps
 DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck valgrind
+DEBIAN_MODEL := gcc python3 spin
 
 PACKAGES := sqlite3 jansson libzmq yaml-0.1 icu-uc icu-i18n libxxhash libsodium libsystemd
 CLIENT_PACKAGES := jansson libzmq
@@ -177,6 +178,10 @@ fuzz-smoke: deps-lint ## every fuzzer over its corpus and a short deterministic 
 	$(Q)$(SUBMAKE) FLAVOUR=fuzz fuzz-programs
 	$(Q)$(PYTHON) tests/fuzz/smoke.py build/fuzz/tests/fuzz
 
+.PHONY: model
+model: deps-model ## the protocol's model under spin: as it is, then with each rule left out
+	$(Q)$(PYTHON) chaos/model/run.py $(RUNS)
+
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive
 	$(Q)$(SUBMAKE) all
@@ -247,6 +252,11 @@ deps: ## install what building and testing needs (Debian)
 .PHONY: deps-lint
 deps-lint: deps ## install what lint and fuzzing need as well
 	$(call install_packages,$(DEBIAN_LINT))
+
+# The model needs nothing of the C code, so none of its libraries either.
+.PHONY: deps-model
+deps-model: ## install what the model needs
+	$(call install_packages,$(DEBIAN_MODEL))
 
 # ---- install ----
 
