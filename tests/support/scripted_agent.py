@@ -36,6 +36,7 @@ class Agent:
         self.events_endpoint = f"ipc://{directory}/agent.events"
         self.answers = {}
         self.requests = []
+        self.bodies = []  # the requests as they came
         self.arrived = threading.Event()
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.ROUTER)
@@ -57,6 +58,7 @@ class Agent:
             if self.stop_read in ready:
                 return
             *envelope, body = self.socket.recv_multipart()
+            self.bodies.append(body)
             reply = self.reply(json.loads(body))
             self.arrived.set()
             if reply is not None:
