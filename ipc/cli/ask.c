@@ -23,13 +23,14 @@ static int open_terminal(bool stdin_is_taken)
     return isatty(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
-/* The question goes to standard error, but in a pipeline to the terminal itself. */
+/* The question goes to standard error, or where that is not seen, to the terminal itself. */
 static bool read_answer(int terminal, bool stdin_is_taken, const char *statement)
 {
     char answer[ANSWER_BYTES] = "";
-    int out = stdin_is_taken ? terminal : STDERR_FILENO;
+    int out = stdin_is_taken || !isatty(STDERR_FILENO) ? terminal : STDERR_FILENO;
 
-    (void) dprintf(out, "%s\ngo on? [y/N] ", statement);
+    if (dprintf(out, "%s\ngo on? [y/N] ", statement) < 0)
+        return false;
     bool is_read = input_read_line(terminal, answer, sizeof answer);
     if (!is_read)
         (void) dprintf(out, "\n");
@@ -43,8 +44,7 @@ enum exit_code ask(const struct cli *cli, bool stdin_is_taken, const char *state
     AUTO_CLOSE int terminal = open_terminal(stdin_is_taken);
     if (terminal < 0) {
         complain(cli->command,
-                 "%s; there is no terminal to ask on, so give --yes if that is meant; nothing was "
-                 "changed",
+                 "nothing was changed: there is no terminal to ask on, and --yes was not given; %s",
                  statement);
         return EXIT_USAGE;
     }

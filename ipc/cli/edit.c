@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define BLANKS " \t\r\n\v\f"
-#define SHOWN_MAX 10     /* facts that a question tells the text of */
+#define SHOWN_MAX 10     /* facts that are told one by one */
 #define SHOWN_COLUMNS 60 /* of a fact's text */
 
 static bool is_json(const struct cli *cli)
@@ -66,7 +66,7 @@ static bool add_members(const struct cli *cli, json_t *params)
            request_add_text(cli, params, "source_error", options->source_error);
 }
 
-/* "fact_1, fact_2", to be freed. */
+/* "fact_1, fact_2", and how many more where there are many; to be freed. */
 static char *join_ids(const json_t *ids)
 {
     AUTO_FREE char *line = NULL;
@@ -75,10 +75,13 @@ static char *join_ids(const json_t *ids)
 
     if (!file)
         return NULL;
-    for (size_t i = 0; i < json_array_size(ids); i++) {
+    size_t count = json_array_size(ids);
+    for (size_t i = 0; i < count && i < SHOWN_MAX; i++) {
         const char *id = json_string_value(json_array_get(ids, i));
         (void) fprintf(file, "%s%s", i > 0 ? ", " : "", id ? id : "?");
     }
+    if (count > SHOWN_MAX)
+        (void) fprintf(file, " and %zu more", count - SHOWN_MAX);
     return fclose(file) == 0 ? TAKE_PTR(line) : NULL;
 }
 

@@ -82,6 +82,8 @@ enum exit_code input_read(const struct cli *cli, const char *path, char **ret, s
 
     if (!input_is_standard(path)) {
         own_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        if (own_fd < 0 && stop_signal())
+            return EXIT_SIGNAL;
         if (own_fd < 0) {
             complain(cli->command, "cannot open %s: %s", path, strerror(errno));
             return EXIT_USAGE;
@@ -98,8 +100,8 @@ enum exit_code input_read(const struct cli *cli, const char *path, char **ret, s
     }
     if ((size_t) size > INPUT_BYTES_MAX) {
         complain(cli->command,
-                 "%s has more than %u bytes, which no agent takes in a request (its limit is "
-                 "ipc.max_message_bytes)",
+                 "%s has more than %u bytes, the most that is read (what an agent takes in a "
+                 "request is its ipc.max_message_bytes)",
                  name, INPUT_BYTES_MAX);
         return EXIT_REFUSED;
     }

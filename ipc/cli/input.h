@@ -4,7 +4,7 @@
 
 #include "ipc/cli/cli.h"
 
-/* More than any agent takes in a request. */
+/* Twice what the client sends in a request, which has no indentation. */
 #define INPUT_BYTES_MAX (128u << 20)
 
 /* True for "-", which stands for standard input. */

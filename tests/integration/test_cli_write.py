@@ -10,13 +10,13 @@ import fcntl
 import json
 import os
 import pty
-import re
 import select
 import signal
 import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 import unittest
@@ -26,7 +26,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
 from agent import Agent as RealAgent, binary
 from process import skip
-from scripted_agent import DEADLINE_S, MEMSYNC, Case, Refusal
+from scripted_agent import DEADLINE_S, MEMSYNC, Agent as ScriptedAgent, Case, Refusal
+from stub_memory import StubMemory
 
 HELLO = {"protocol": 1, "name": "memsyncd", "version": "0.1.0", "backend": "deermem", "events": None, "pid": 1}
 DONE = {"revision": 8, "changed": True, "last_updated": "2026-03-01T08:00:00Z", "index": "current", "attempts": 1}
@@ -59,13 +60,13 @@ class WriteCase(Case):
     def timeout(self, method):
         return [params["timeout_ms"] for name, params in self.agent.requests if name == method][-1]
 
-    def on_terminal(self, arguments, steps, document=None):
+    def on_terminal(self, arguments, steps, redirect=None):
         """Runs it on a terminal of its own, standard output apart. `steps` are pairs: what must have appeared, and
-        what is typed then (a signal is sent). With a document, that is standard input."""
+        what is typed then (a signal is sent). `redirect` is what a shell is told besides."""
         master, slave = pty.openpty()
         command = ["setsid", "--ctty", MEMSYNC, *arguments]
-        if document is not None:
-            command = ["setsid", "--ctty", "sh", "-c", 'exec "$@" < "$0"', document, MEMSYNC, *arguments]
+        if redirect is not None:
+            command = ["setsid", "--ctty", "sh", "-c", f'exec "$@" {redirect}', "sh", MEMSYNC, *arguments]
         process = subprocess.Popen(command, stdin=slave, stdout=subprocess.PIPE, stderr=slave,
                                    env=self.environment | {"TERM": "xterm", "LC_ALL": "C.UTF-8"})
         os.close(slave)
@@ -128,6 +129,11 @@ class Add(WriteCase):
         self.agent.answers["create_fact"] |= {"evicted": ["fact_a", "fact_b\x1b"]}
         out, err = self.expect(0, "-u", "u1", "add", "x")
         self.assertEqual((out, err), ("fact_1\n", "memsync add: removed to make room: fact_a, fact_b\\x1b\n"))
+
+    def test_of_many_that_had_to_go_some_are_told(self):
+        self.agent.answers["create_fact"] |= {"evicted": [f"f{n}" for n in range(500)]}
+        _, err = self.expect(0, "-u", "u1", "add", "x")
+        self.assertTrue(err.endswith("f8, f9 and 490 more\n"), err)
 
     def test_a_fact_that_found_no_room_is_no_result(self):
         self.agent.answers["create_fact"] |= {"fact_id": None, "fact": None, "changed": False}
@@ -230,6 +236,11 @@ class Delete(WriteCase):
             self.assertIn("--yes", err)
             self.assertEqual(err.count("\n"), 1)
         self.assertEqual(set(self.methods()), {"get_fact"})
+
+    def test_a_question_is_seen_where_errors_are_not(self):
+        code, out, screen = self.on_terminal(("-u", "u1", "delete", "fact_tea"), [(QUESTION, "y\n")],
+                                             redirect="2>/dev/null")
+        self.assertEqual((code, out), (0, "deleted fact_tea\n"), screen)
 
     def test_yes_asks_and_looks_up_nothing(self):
         for option in ("-y", "--yes"):
@@ -584,7 +595,7 @@ class Import(WriteCase):
     def test_asks_on_the_terminal_when_standard_input_is_the_document(self):
         for answer, code in (("y\n", 0), ("n\n", 1)):
             got, _, screen = self.on_terminal(("-u", "u1", "import"), [(QUESTION, answer)],
-                                              document=self.write(self.DOCUMENT))
+                                              redirect="<" + self.write(self.DOCUMENT))
             self.assertEqual(got, code, screen)
         self.assertEqual(self.methods().count("import_memory"), 1)
 
@@ -824,6 +835,157 @@ class Migrate(WriteCase):
         self.assertEqual(json.loads(self.expect(0, "-u", "u1", "migrate", "--json")[0])["migrated"], False)
         self.agent.answers["migrate"] = {"migrated": True, "from_version": None, "to_version": 2, "facts": 1}
         self.assertEqual(self.expect(0, "-u", "u1", "migrate")[0], "migrated from null to 2: 1 facts\n")
+
+
+class Journeys:
+    """What people do, command after command, whichever agent answers. A class that inherits this has open(), which
+    gives the endpoint of an agent with an empty memory."""
+
+    TEXTS = ("Likes green tea", "---\nid: no front matter\n---", "null", "  - a\n  - b", "# Title\n\nand text",
+             "\"quoted\" 'twice' \\ back", "日本語 é \U0001f600", "tab\there", "{'a': 1}", "2026-02-10", "x" * 20000)
+
+    def setUp(self):
+        super().setUp()
+        self.environment["MEMSYNC_ENDPOINT"] = self.open()
+        self.environment["MEMSYNC_USER"] = "u1"
+
+    def memory(self, **environment):
+        return json.loads(self.expect(0, "export", **environment)[0])
+
+    def fill(self):
+        """Facts and summaries of all kinds; the ids."""
+        ids = [self.expect(0, "add", "-", "-c", "preference", "--confidence", "0.25", "--topic", "a, b", "--topic",
+                           "c: d", data=text.encode())[0].strip() for text in self.TEXTS]
+        self.expect(0, "summaries", "--set", "user.workContext=two\nlines", "--set", "history.recentMonths='é'")
+        return ids
+
+    @staticmethod
+    def meaning(memory):
+        """Without what every write sets."""
+        memory = copy.deepcopy(memory)
+        for name in ("revision", "lastUpdated"):
+            del memory[name]
+        for fact in memory["facts"]:
+            for name in ("revision", "updatedAt"):
+                del fact[name]
+        return memory
+
+    def test_a_fact_from_the_cradle_to_the_grave(self):
+        name = self.expect(0, "add", "Likes green tea")[0].strip()
+        self.assertIn(name, self.expect(0, "search", "green tea")[0])
+        self.assertEqual(self.expect(0, "update", name, "--content", "Likes black tea", "-c", "goal"),
+                         (f"{name}, revision 2\n", ""))
+        self.assertIn("black tea", self.expect(0, "get", name)[0])
+        out, err = self.expect(0, "update", name, "-c", "goal")
+        self.assertEqual((out, err), (f"{name}, revision 2\n", "memsync update: nothing had to be changed\n"))
+        err = self.expect(4, "update", name, "-c", "x", "--expect-revision", "1")[1]
+        self.assertRegex(err, "^memsync update: conflict: .*expected revision 1, there is 2.*look and decide again")
+        code, out, screen = self.on_terminal(("delete", name), [(QUESTION, "y\n")])
+        self.assertEqual((code, out), (0, f"deleted {name}\n"), screen)
+        self.assertIn("not_found", self.expect(1, "delete", "-y", name)[1])
+        self.expect(1, "search", "tea")
+
+    def test_what_is_there_already_is_named(self):
+        name = self.expect(0, "add", "Likes green tea")[0].strip()
+        err = self.expect(4, "add", "  likes GREEN tea ")[1]
+        self.assertRegex(err, f"^memsync add: conflict: .*get {name}")
+
+    def test_several_facts_go_at_once_and_missing_ones_are_told(self):
+        ids = self.fill()
+        revision = self.memory()["revision"]
+        out, err = self.expect(1, "delete", "-y", ids[0], "fact_none", ids[1])
+        self.assertEqual((out, err), (f"deleted {ids[0]}\ndeleted {ids[1]}\n",
+                                      "memsync delete: there is no fact fact_none\n"))
+        memory = self.memory()
+        self.assertEqual(memory["revision"], revision + 1)
+        self.assertEqual({fact["id"] for fact in memory["facts"]}, set(ids[2:]))
+
+    def test_an_export_makes_an_equal_memory_elsewhere(self):
+        self.fill()
+        exported = self.memory()
+        self.assertEqual(len(exported["facts"]), len(self.TEXTS))
+        other = self.open()
+        result = subprocess.run(["sh", "-c", 'set -e; "$0" export | "$0" -e "$1" import', MEMSYNC, other],
+                                env=self.environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertRegex(result.stdout, f"^imported {len(self.TEXTS)}, deleted 0, unchanged 0, revision 1$")
+        imported = self.memory(MEMSYNC_ENDPOINT=other)
+        self.assertEqual(self.meaning(imported), self.meaning(exported))
+        for here, there in zip(exported["facts"], imported["facts"]):
+            self.assertEqual(here["createdAt"], there["createdAt"])
+
+    def test_an_export_brings_back_what_was(self):
+        ids = self.fill()
+        path = os.path.join(self.directory, "u1.json")
+        self.expect(0, "export", "-o", path)
+        before = self.memory()
+        self.expect(0, "update", ids[0], "--content", "changed")
+        self.expect(0, "delete", "-y", ids[1])
+        self.expect(0, "add", "new")
+        self.expect(0, "summaries", "--set", "user.workContext=changed")
+        plan = self.expect(0, "import", "--dry-run", path)[0]
+        self.assertEqual(plan, f"facts now: {len(ids)}, in the document: {len(ids)}; this adds 1, replaces 1, leaves "
+                               f"{len(ids) - 2} and deletes 1; it replaces the text of 1 summary: user.workContext\n")
+        self.expect(2, "import", path)
+        out, _ = self.expect(0, "import", "-y", path)
+        self.assertRegex(out, f"^imported 2, deleted 1, unchanged {len(ids) - 2}, revision ")
+        self.assertEqual(self.meaning(self.memory()), self.meaning(before))
+
+    def test_a_wrong_fact_refuses_the_whole_import(self):
+        self.fill()
+        before = self.memory()
+        _, err = self.expect(4, "import", "-y", data=json.dumps({"facts": [{"content": " "}]}).encode())
+        self.assertTrue(err.startswith("memsync import: invalid_params: memory_data.facts"), err)
+        self.assertEqual(self.memory(), before)
+
+    def test_clear_keeps_to_what_was_named(self):
+        self.fill()
+        self.expect(0, "-a", "coder", "add", "of coder")
+        code, out, screen = self.on_terminal(("clear", "-a", "coder"), [(QUESTION, "y\n")])
+        self.assertEqual(code, 0, screen)
+        self.assertTrue(out.startswith("cleared 1 facts"), out)
+        self.assertEqual(len(self.memory()["facts"]), len(self.TEXTS))
+        self.expect(0, "-a", "coder", "add", "of coder")
+        code, out, screen = self.on_terminal(("clear", "--all"), [(QUESTION, "y\n")])
+        self.assertIn(f"  __default__: {len(self.TEXTS)} facts\n  coder: 1 fact\n", screen)
+        self.assertTrue(out.startswith(f"cleared {len(self.TEXTS) + 1} facts"), out)
+        memory = self.memory()
+        self.assertEqual((code, memory["facts"], memory["user"]["workContext"]["summary"]), (0, [], ""))
+
+    def test_summaries_with_an_expected_revision(self):
+        self.expect(0, "summaries", "--set", "user.topOfMind=one")
+        revision = self.memory()["revision"]
+        self.expect(0, "summaries", "--set", "user.topOfMind=two", "--expect-revision", str(revision))
+        _, err = self.expect(4, "summaries", "--set", "user.topOfMind=three", "--expect-revision", str(revision))
+        self.assertIn(f"expected revision {revision}, there is {revision + 1}", err)
+        self.assertIn("two", self.expect(0, "summaries")[0])
+
+    def test_there_is_nothing_to_migrate(self):
+        self.expect(0, "add", "x")
+        self.assertTrue(self.expect(0, "migrate")[0].startswith("nothing to migrate"))
+
+
+class StubJourneys(Journeys, WriteCase):
+    def open(self):
+        agent = ScriptedAgent(tempfile.mkdtemp(dir=self.directory))
+        self.addCleanup(agent.close)
+        agent.answers.update(StubMemory().answers())
+        return agent.endpoint
+
+
+class RealJourneys(Journeys, WriteCase):
+    def open(self):
+        agent = RealAgent(binary("memsyncd"), tempfile.mkdtemp(dir=self.directory))
+        self.addCleanup(agent.close)
+        agent.start()
+        if not agent.rpc("capabilities")["methods"].get("create_fact"):
+            skip("this agent does not write")
+        return agent.endpoint
+
+    def test_a_document_beyond_the_agents_limit(self):
+        document = {"facts": [{"content": "x" * 5000000}]}
+        _, err = self.expect(4, "import", "-y", data=json.dumps(document).encode())
+        self.assertIn("4194304 (ipc.max_message_bytes", err)
 
 
 if __name__ == "__main__":
