@@ -35,7 +35,7 @@ static void copy(const struct cursor *cursor, const char *from)
 
 static void skip_blanks(struct cursor *cursor)
 {
-    while (!is_done(cursor) && memchr(" \t\r\n", *cursor->at, 4))
+    while (!is_done(cursor) && *cursor->at != '\0' && strchr(" \t\r\n", *cursor->at))
         cursor->at++;
 }
 

@@ -982,10 +982,31 @@ class RealJourneys(Journeys, WriteCase):
             skip("this agent does not write")
         return agent.endpoint
 
-    def test_a_document_beyond_the_agents_limit(self):
-        document = {"facts": [{"content": "x" * 5000000}]}
-        _, err = self.expect(4, "import", "-y", data=json.dumps(document).encode())
+
+class RealLimits(WriteCase):
+    """What the real agent's limits are to this command, whether it writes or not."""
+
+    def setUp(self):
+        super().setUp()
+        agent = RealAgent(binary("memsyncd"), tempfile.mkdtemp(dir=self.directory))
+        self.addCleanup(agent.close)
+        self.environment["MEMSYNC_ENDPOINT"] = agent.start().endpoint
+
+    def load(self, document):
+        return self.run_cli("-u", "u1", "import", "-y", data=document.encode())
+
+    def test_a_document_beyond_the_limit_is_not_sent(self):
+        code, _, err = self.load(json.dumps({"facts": [{"content": "x" * 5000000}]}))
+        self.assertEqual(code, 4)
         self.assertIn("4194304 (ipc.max_message_bytes", err)
+
+    def test_the_deepest_document_is_no_request_too_deep(self):
+        code, _, err = self.load('{"facts": [], "deep": ' + "[" * 29 + "]" * 29 + "}")
+        self.assertNotIn("parse_error", err)
+        self.assertIn(code, (0, 4))
+        code, _, err = self.load('{"facts": [], "deep": ' + "[" * 30 + "]" * 30 + "}")
+        self.assertEqual(code, 5)
+        self.assertIn("nested", err)
 
 
 if __name__ == "__main__":
