@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+_Static_assert(YAML_WRITE_BYTES_MAX > FACT_FILE_BYTES_MAX, "what is cut short must be too large");
+
 static enum status no_memory(struct error *error)
 {
     return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");

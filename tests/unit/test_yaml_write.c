@@ -337,6 +337,23 @@ Test(yaml_write, marks_that_disguise_nothing_are_characters)
     cr_expect(strcmp(text.bytes, "a: \xef\xb7\x91zz\nb: x\xef\xb7\x91\n") == 0, "%s", text.bytes);
 }
 
+/* Each line of the text gets the indentation of its place. */
+Test(yaml_write, stops_where_nobody_reads_on)
+{
+    AUTO_TEXT struct text lines = {0};
+    AUTO_TEXT struct text text = {0};
+
+    for (int i = 0; i < 1 << 20; i++)
+        text_append_string(&lines, "\nx");
+    AUTO_JSON json_t *mapping = json_pack("{s:o}", "k", json_stringn(lines.bytes, lines.size));
+    for (int i = 0; i < 400; i++)
+        mapping = json_pack("{s:o}", "k", mapping);
+    yaml_write_mapping(&text, mapping);
+    cr_expect(text_ok(&text));
+    cr_expect(text.size > YAML_WRITE_BYTES_MAX && text.size < YAML_WRITE_BYTES_MAX + 100, "%zu",
+              text.size);
+}
+
 Test(yaml_write, appends_to_what_is_there)
 {
     AUTO_JSON json_t *mapping = parse("{\"a\":1}");
