@@ -4,6 +4,7 @@
 #define MEMSYNC_BACKENDS_DEERMEM_H
 
 #include "backends/backend.h"
+#include "backends/deermem_usage.h"
 #include "core/capacity.h"
 #include "core/keeper.h"
 #include "core/searcher.h"
@@ -47,6 +48,7 @@ struct backend {
     bool index_is_misplaced;
     struct writer *writer;
     struct deermem_settings settings;
+    struct deermem_usage *usage; /* NULL where the policy does not weigh it */
 };
 
 /* Fills the reading part of a request from a call: freshness, max_staleness_ms, deadline. `scopes`

@@ -57,7 +57,10 @@ static inline void cleanup_draft(struct draft **draft)
 
 /* ---- looking ---- */
 
+/* As the options had them. */
 const struct scope *draft_scope(const struct draft *draft);
+
+/* The time that all of this commit's changes carry. */
 uint64_t draft_wall_ns(const struct draft *draft);
 
 /* The manifest that it starts from, NULL when there is none, and its revision (0 then). */
