@@ -95,12 +95,18 @@ static bool count_facts(const json_t *facts, const json_t *stored, struct import
     return true;
 }
 
+/* The text of a section; one that is text itself, as some programs write it, counts too. */
+static const json_t *text_of(const json_t *section)
+{
+    return json_is_string(section) ? section : json_object_get(section, "summary");
+}
+
 /* Notes a summary that has a text and would get another one. */
 static bool note_section(const char *section, const char *name, const json_t *entry,
                          const json_t *stored, struct import_plan *plan)
 {
-    const json_t *text = json_object_get(stored, "summary");
-    const json_t *incoming = json_object_get(entry, "summary");
+    const json_t *text = text_of(stored);
+    const json_t *incoming = text_of(entry);
 
     if (json_string_length(text) == 0 || (incoming && json_equal(text, incoming)))
         return true;

@@ -356,12 +356,14 @@ class Reading(Case):
     def test_numbers_and_surrogates_beyond_a_tree_are_shown(self):
         self.agent.answers["get_fact"] = \
             '{"fact":{"id":"a","big":-123456789012345678901234567890,"huge":1e999,' \
-            '"s":"x\\ud800y\\ud83d\\ude00","list":[12345678901234567890],"content":"c"}}'
+            '"s":"x\\ud800y\\ud83d\\ude00","nul\\u0000name" :"nul\\u0000value","list":[12345678901234567890],' \
+            '"content":"c"}}'
         out, _ = self.expect(0, "-u", "u1", "get", "a")
         self.assertRegex(out, r"(?m)^big +-123456789012345678901234567890$")
         self.assertRegex(out, r"(?m)^huge +1e999$")
         self.assertRegex(out, "(?m)^s +x\ufffdy\U0001f600$")
         self.assertRegex(out, r"(?m)^list +12345678901234567890$")
+        self.assertRegex(out, "(?m)^nul\ufffdname +nul\\\\x00value$")
 
     def test_export_keeps_every_spelling(self):
         self.agent.answers["export_memory"] = \

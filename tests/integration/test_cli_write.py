@@ -24,6 +24,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
+import volumes
 from agent import Agent as RealAgent, binary
 from process import skip
 from scripted_agent import DEADLINE_S, MEMSYNC, Agent as ScriptedAgent, Case, Refusal
@@ -581,6 +582,9 @@ class Import(WriteCase):
         self.assertEqual(json.loads(out), {"dry_run": True, "now": 3, "incoming": 4, "added": 2, "replaced": 1,
                                            "unchanged": 1, "deleted": 1, "summaries": ["user.workContext"]})
         self.assertEqual(set(self.methods()), {"get_memory"})
+        self.agent.answers["get_memory"]["memory"] = {"user": {"a": "bare", "b": "same"}, "facts": self.STORED["facts"]}
+        out, _ = self.load(0, {"user": {"a": {"summary": "x"}, "b": {"summary": "same"}}}, "--dry-run")
+        self.assertTrue(out.endswith("it replaces the text of 1 summary: user.a\n"), out)
         out, _ = self.load(0, {"user": {}}, "--dry-run")
         self.assertEqual(out, "the document has no member facts, so the 3 facts stay\n")
 
@@ -1043,6 +1047,47 @@ class RealJourneys(Journeys, WriteCase):
             out, err = process.communicate(timeout=DEADLINE_S)
         self.assertEqual((process.returncode, out), (130, ""))
         self.assertIn("interrupted; it may have been done", err)
+
+
+@unittest.skipUnless(volumes.shared_is_there(), "no shared volumes")
+class RealRoundTrips(WriteCase):
+    """Memories as other programs wrote them, brought into an empty volume."""
+
+    VOLUMES = ("agents-share-manifest", "category-extension", "confidence-edges", "lifecycle-fields", "root-no-user",
+               "source-shapes", "summaries-set", "text-controls", "text-line-separators", "text-long-lines",
+               "text-markdown", "text-unicode", "user-id-alias", "v1-list", "yaml-hostile-values")
+
+    @staticmethod
+    def meaning(memory):
+        """Summaries that are not empty, and facts without what every write sets."""
+        memory = Journeys.meaning(memory)
+        return [memory["facts"], {(group, name): entry for group in ("user", "history")
+                                  for name, entry in memory.get(group, {}).items()
+                                  if entry != {"summary": "", "updatedAt": ""}}]
+
+    def test_every_scope_is_equal_afterwards(self):
+        count = 0
+        for name in self.VOLUMES:
+            with volumes.Directory(volumes.shared_path("volumes", name, "volume")) as source, \
+                    volumes.Directory() as target, RealAgent(binary("memsyncd"), source.volume) as here, \
+                    RealAgent(binary("memsyncd"), target.volume) as there:
+                if not there.rpc("capabilities")["methods"].get("import_memory"):
+                    skip("this agent does not write")
+                here.wait_until(lambda: here.rpc("status")["watch"]["first_pass_done"])
+                for scope in here.rpc("scopes")["scopes"]:
+                    self.bring(name, scope, here.endpoint, there.endpoint)
+                    count += 1
+        self.assertGreater(count, len(self.VOLUMES))
+
+    def bring(self, name, scope, here, there):
+        user = scope["user_id"]
+        words = ["--no-user"] if user is None else ["-u", user]
+        words += ["-a", scope["agent_name"]]
+        with self.subTest(volume=name, scope=words):
+            before, _ = self.expect(0, "-e", here, *words, "export")
+            self.expect(0, "-e", there, *words, "import", data=before.encode())
+            after, _ = self.expect(0, "-e", there, *words, "export")
+            self.assertEqual(self.meaning(json.loads(after)), self.meaning(json.loads(before)))
 
 
 class RealLimits(WriteCase):
