@@ -164,10 +164,13 @@ static enum status read_manifest(struct write_session *session, struct error *er
 static enum status load_once(struct write_session *session, struct error *error)
 {
     AUTO_VIEW struct bucket_view view = {0};
+    char path[SCOPE_PATH_MAX];
 
     forget_manifest(session);
+    scope_bucket_path(&session->scope, path);
     enum status status = bucket_view_read(session->store->buckets, &session->scope,
                                           session->bucket_fd, &view, error);
+    status = volume_error_at(error, status, path);
     if (status == STATUS_OK && view.has_journal)
         status = settle_journal(session, error);
     if (status == STATUS_OK && view.has_manifest)
@@ -361,7 +364,7 @@ enum status write_session_commit(struct write_session *session, const struct dra
         .manifest_size = plan.pending->manifest.size,
         .facts = plan.facts,
         .fact_count = plan.count,
-        .sweep = session->store->locks_reach_all_nodes,
+        .locks_reach_all_nodes = session->store->locks_reach_all_nodes,
     };
     status = volume_commit(&request, &result, error);
     if (status != STATUS_OK) {
