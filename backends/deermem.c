@@ -10,6 +10,7 @@
 static void destroy(struct backend *backend)
 {
     keeper_stop(&backend->keeper);
+    writer_destroy(&backend->writer);
     if (backend->status_reader)
         index_reader_destroy(&backend->status_reader);
     store_close(&backend->store);
@@ -33,7 +34,14 @@ static enum status create(const struct backend_setup *setup, struct backend **re
     store_options.request_threads = setup->thread_count;
     store_options.event_sink = setup->event_sink;
     store_options.event_context = setup->event_context;
-    enum status status = store_open(&store_options, &backend->store, error);
+    enum status status = deermem_settings_read(setup->config, &backend->settings, error);
+    if (status == STATUS_OK)
+        status = store_open(&store_options, &backend->store, error);
+    const struct writer_options writer_options = {
+        .lock_timeout_ms = backend->settings.lock_timeout_ms,
+    };
+    if (status == STATUS_OK && writer_create(backend->store, &writer_options, &backend->writer))
+        status = error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     if (status == STATUS_OK)
         status = index_reader_create(backend->store->index, &backend->status_reader, error);
     if (status == STATUS_OK)
@@ -150,6 +158,14 @@ const struct backend_table backend_deermem = {
     .get_memory = deermem_get_memory,
     .get_summaries = deermem_get_summaries,
     .reload_memory = deermem_reload_memory,
+    .create_fact = deermem_create_fact,
+    .update_fact = deermem_update_fact,
+    .delete_fact = deermem_delete_fact,
+    .apply_changes = deermem_apply_changes,
+    .update_summaries = deermem_update_summaries,
+    .clear_memory = deermem_clear_memory,
+    .import_memory = deermem_import_memory,
+    .delete_memory = deermem_delete_memory,
     .refresh = deermem_refresh,
     .verify = deermem_verify,
     .scopes = deermem_scopes,

@@ -269,6 +269,11 @@ uint64_t draft_count(const struct draft *draft)
     return count;
 }
 
+json_t *draft_usage(struct draft *draft)
+{
+    return draft->options.source.usage(draft->options.source.context);
+}
+
 /* ---- equal contents ---- */
 
 struct twin_search {

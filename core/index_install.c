@@ -418,6 +418,18 @@ static int put_seen(struct install *install, const struct seen_entry *entry)
     return result == SQLITE_DONE ? SQLITE_OK : result;
 }
 
+/* A file whose stamp is not known: the next refresh reads it again, and misses it when it is gone.
+ */
+static int put_unread(struct install *install, const char *path)
+{
+    AUTO_FREE char *copy = strdup(path);
+
+    if (!copy)
+        return SQLITE_NOMEM;
+    const struct seen_entry entry = {.path = copy};
+    return put_seen(install, &entry);
+}
+
 static int count_broken(struct install *install)
 {
     AUTO_RESET sqlite3_stmt *statement = NULL;
@@ -570,6 +582,12 @@ static int promote(struct install *install, int64_t id, const struct index_own_w
                                : result;
 }
 
+/* An absent manifest proves nothing about rows that are there. */
+static bool delta_fits(const struct scope_row *row, const struct index_own_write *write)
+{
+    return synced_is(row, &write->pre) && !(write->pre.signature.absent && row->facts > 0);
+}
+
 /* Other scopes of the bucket: nothing of theirs was touched, so in step stays in step. */
 static int promote_others(struct install *install, const struct index_own_write *write)
 {
@@ -583,16 +601,10 @@ static int promote_others(struct install *install, const struct index_own_write 
         struct scope_row other;
         scope_row_read(statement, false, &other);
         result = SQLITE_OK;
-        if (other.id != install->row.id && synced_is(&other, &write->pre))
+        if (other.id != install->row.id && delta_fits(&other, write))
             result = promote(install, other.id, write);
     }
     return result == SQLITE_DONE ? SQLITE_OK : result;
-}
-
-/* An absent manifest proves nothing about rows that are there. */
-static bool delta_fits(const struct scope_row *row, const struct index_own_write *write)
-{
-    return synced_is(row, &write->pre) && !(write->pre.signature.absent && row->facts > 0);
 }
 
 static int apply_delta(struct install *install, const struct index_own_write *write)
@@ -605,7 +617,7 @@ static int apply_delta(struct install *install, const struct index_own_write *wr
         if (result == SQLITE_OK)
             result = put_rows(install, write->put, write->put_count);
         for (size_t i = 0; i < write->put_count && result == SQLITE_OK; i++)
-            result = forget_seen(install, write->put[i].path);
+            result = put_unread(install, write->put[i].path);
         if (result == SQLITE_OK)
             result = count_broken(install);
         install->row.generation++;
@@ -624,6 +636,14 @@ static int own_write_in_scope(struct install *install, const struct index_own_wr
 
     if (result != SQLITE_OK)
         return result;
+    if (!found && write->facts_changed && write->was_empty) {
+        result = scope_row_insert(install->connection, write->scope, &install->row);
+        if (result != SQLITE_OK)
+            return result;
+        token_scope_set(install->connection->scope, install->row.id);
+        *ret = OWN_WRITE_PROMOTED;
+        return apply_delta(install, write);
+    }
     if (!found) { /* nothing of it is indexed: behind only if there is something to index */
         *ret = write->facts_changed ? OWN_WRITE_FORGOTTEN : OWN_WRITE_ALREADY_CURRENT;
         return SQLITE_OK;

@@ -13,6 +13,8 @@
 #define WRITER_WAIT_AGAIN_MS 20
 /* Somebody's run that waits for the lock which we hold would wait as long as we do. */
 #define OTHER_RUN_WAIT_MS 2000
+/* How long a write of our own may keep a refresh from starting. */
+#define OWN_WRITE_WAIT_MS 50
 #define RETRY_FIRST_MS 1000
 #define RETRY_LONGEST_MS 60000
 
@@ -227,6 +229,8 @@ static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
 
     if (atomic_load(&refresh->store->suspended))
         return error_set(error, STATUS_UNAVAILABLE, NULL, STORE_SUSPENDED_TEXT);
+    if (!lock_is_held)
+        own_writes_wait(refresh->store->own_writes, &refresh->run->scope, OWN_WRITE_WAIT_MS);
     enum status status = read_base(refresh, &base, error);
     if (status == STATUS_OK)
         status = is_in_step(refresh, &base, ret_in_step, error);

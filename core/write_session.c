@@ -9,6 +9,7 @@
 #include "core/volume_bucket.h"
 #include "core/volume_commit.h"
 #include "core/volume_private.h"
+#include "core/volume_side_data.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,8 +83,10 @@ static enum status take_lock(struct write_session *session, uint64_t lock_timeou
     if (status == STATUS_BUSY)
         return error_set(error, STATUS_TIMEOUT, error ? error->path : NULL,
                          "lock timeout: somebody else is writing this user's memory");
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        own_writes_enter(store->own_writes, &session->scope);
         pause_here(PAUSE_COMMIT_AFTER_LOCK);
+    }
     return status;
 }
 
@@ -171,6 +174,7 @@ static enum status load_once(struct write_session *session, struct error *error)
     enum status status = bucket_view_read(session->store->buckets, &session->scope,
                                           session->bucket_fd, &view, error);
     status = volume_error_at(error, status, path);
+    session->has_agents = view.has_agents;
     if (status == STATUS_OK && view.has_journal)
         status = settle_journal(session, error);
     if (status == STATUS_OK && view.has_manifest)
@@ -221,6 +225,17 @@ enum status write_session_begin(const struct write_session_options *options,
     if (status == STATUS_OK)
         status = write_session_load(ret, error);
     return status;
+}
+
+void write_session_last_updated(const struct write_session *session,
+                                char ret[WRITE_LAST_UPDATED_SIZE])
+{
+    const char *text =
+        session->has_manifest
+            ? json_string_value(json_object_get(session->manifest.root, "lastUpdated"))
+            : NULL;
+
+    (void) snprintf(ret, WRITE_LAST_UPDATED_SIZE, "%s", text ? text : "");
 }
 
 /* ---- commit ---- */
@@ -339,8 +354,31 @@ static void append_pending(struct write_session *session, struct pending_install
     session->pending_end = &pending->next;
 }
 
+/* Notes on facts that are gone go too. They are nobody's truth: a failure is only told. */
+static void forget_side_data(const struct write_session *session, const struct commit_plan *plan,
+                             const char *agent)
+{
+    AUTO_FREE const char **ids = calloc(plan->count + 1, sizeof *ids);
+    struct error error = {0};
+    bool malformed = false;
+    size_t count = 0;
+
+    for (size_t i = 0; ids && i < plan->count; i++) {
+        if (!plan->facts[i].bytes)
+            ids[count++] = plan->facts[i].id;
+    }
+    if (count == 0)
+        return;
+    enum status status = volume_side_data_forget(session->store->volume, session->bucket_fd, agent,
+                                                 ids, count, &malformed, &error);
+    if (status != STATUS_OK || malformed)
+        log_warning("side_data.forget", "user=%s agent=%s path=%s reason=%s",
+                    LOG_VALUE(session->scope.has_user ? session->scope.user : NULL), agent,
+                    LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
+}
+
 enum status write_session_commit(struct write_session *session, const struct draft *draft,
-                                 struct error *error)
+                                 bool was_empty, struct error *error)
 {
     AUTO_COMMIT_PLAN struct commit_plan plan = {0};
     struct commit_result result;
@@ -381,10 +419,13 @@ enum status write_session_commit(struct write_session *session, const struct dra
         .size = plan.pending->manifest.size,
         .stamp = result.manifest,
     };
+    plan.pending->was_empty = was_empty;
     plan.pending->pre = session->mark;
     plan.pending->post = mark_of(&written, request.next_revision);
     append_pending(session, TAKE_PTR(plan.pending));
     forget_manifest(session);
+    if (request.agent)
+        forget_side_data(session, &plan, request.agent);
     return STATUS_OK;
 }
 
@@ -421,6 +462,7 @@ static void install_one(struct store *store, struct pending_install *pending)
         .removed = (const char *const *) pending->removed,
         .removed_count = pending->removed_count,
         .facts_changed = pending->facts_changed,
+        .was_empty = pending->was_empty,
     };
 
     enum status status = index_install_own_write(store->index, &write, &outcome, &error);
@@ -456,6 +498,7 @@ static void tell(struct store *store, const struct pending_install *pending)
 void write_session_end(struct write_session *session, bool *ret_behind)
 {
     struct store *store = session->store;
+    bool was_locked = session->lock != NULL;
     bool behind = false;
 
     if (session->pending) {
@@ -470,6 +513,8 @@ void write_session_end(struct write_session *session, bool *ret_behind)
         install_queue_leave(store->installs, place);
     }
     volume_lock_release(&session->lock);
+    if (was_locked)
+        own_writes_leave(store->own_writes, &session->scope);
     while (session->pending) {
         struct pending_install *pending = session->pending;
         session->pending = pending->next;

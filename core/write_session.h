@@ -15,6 +15,7 @@
 struct pending_install {
     struct scope scope;
     bool facts_changed;
+    bool was_empty;
     struct manifest_mark pre, post;
     struct text manifest;
     struct fact **facts; /* `rows` point into them and into `paths` */
@@ -37,6 +38,7 @@ struct write_session {
     struct volume_lock *lock;
     int bucket_fd;
     bool has_manifest;
+    bool has_agents;           /* a listing shows agents/ */
     struct file_image image;   /* the manifest's bytes; empty without one */
     struct manifest manifest;  /* the same, understood */
     struct manifest_mark mark; /* absent without one */
@@ -63,10 +65,16 @@ MUST_CHECK enum status write_session_begin(const struct write_session_options *o
 MUST_CHECK enum status write_session_load(struct write_session *session, struct error *error);
 
 /* Makes what a draft of this session changed durable, as one commit with the next revision; nothing
- * happens when it changed nothing. Before another draft of this session the manifest has to be
- * loaded again. Errors as volume_commit(). */
+ * happens when it changed nothing. `was_empty`: the agent is known to have had no facts. Before
+ * another draft of this session the manifest has to be loaded again. Errors as volume_commit(). */
 MUST_CHECK enum status write_session_commit(struct write_session *session,
-                                            const struct draft *draft, struct error *error);
+                                            const struct draft *draft, bool was_empty,
+                                            struct error *error);
+
+/* The loaded manifest's `lastUpdated`, "" when it has none; cut to fit. */
+#define WRITE_LAST_UPDATED_SIZE 64
+void write_session_last_updated(const struct write_session *session,
+                                char ret[WRITE_LAST_UPDATED_SIZE]);
 
 /* Gives up the lock, lets the index have what was committed, and frees everything. `ret_behind`
  * (may be NULL) is set true when the index lacks something of it: a refresh is under way then. */

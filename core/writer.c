@@ -224,20 +224,10 @@ struct round {
     bool evaluated;
     bool changed;
     int64_t revision; /* of the manifest before */
-    char last_updated[64];
+    char last_updated[WRITE_LAST_UPDATED_SIZE];
     enum status status;
     struct error error;
 };
-
-static const char *last_updated_of(const struct write_session *session)
-{
-    const char *text =
-        session->has_manifest
-            ? json_string_value(json_object_get(session->manifest.root, "lastUpdated"))
-            : NULL;
-
-    return text ? text : "";
-}
 
 static enum status commit_round(struct write_session *session, const struct group *group,
                                 struct waiter **members, struct round *round)
@@ -262,18 +252,16 @@ static enum status commit_round(struct write_session *session, const struct grou
     if (draft_create(&options, &draft) != STATUS_OK)
         return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a write");
     round->revision = draft_revision(draft);
-    (void) snprintf(round->last_updated, sizeof round->last_updated, "%s",
-                    last_updated_of(session));
+    write_session_last_updated(session, round->last_updated);
     round->done = evaluate_all(members, round->done, draft);
     round->evaluated = true;
     round->changed = draft_has_changed(draft);
     write_source_close(&source);
-    return write_session_commit(session, draft, error);
+    return write_session_commit(session, draft, source.is_empty, error);
 }
 
 /* The answer of a member that was part of a round. */
-static void answer(struct waiter *waiter, const struct write_session *session,
-                   const struct round *round)
+static void answer(struct waiter *waiter, struct write_session *session, const struct round *round)
 {
     struct write_result *result = &waiter->result;
     bool fails = !round->evaluated || (waiter->status == STATUS_OK && waiter->outcome.changed);
@@ -296,6 +284,8 @@ static void answer(struct waiter *waiter, const struct write_session *session,
     result->upserted = waiter->outcome.upserted;
     result->deleted = waiter->outcome.deleted;
     waiter->outcome = (struct draft_outcome){0};
+    if (waiter->request->after)
+        waiter->request->after(waiter->request->context, session);
 }
 
 /* Whether a member of a round that was overtaken starts again. */

@@ -562,7 +562,7 @@ Test(index_install, other_scopes_of_the_user_move_along_or_stay)
     cr_expect(not(state.synced.known));
 }
 
-Test(index_install, a_delta_forgets_what_was_seen_of_the_files_it_wrote)
+Test(index_install, a_delta_leaves_the_files_it_wrote_to_be_read_again)
 {
     AUTO_FIXTURE struct fixture fixture;
     AUTO_ROWS struct rows rows = {0};
@@ -600,8 +600,12 @@ Test(index_install, a_delta_forgets_what_was_seen_of_the_files_it_wrote)
     cr_assert(eq(int, index_read_scope(fixture.reader, &scope, &state, NULL), STATUS_OK));
     cr_assert(eq(int, index_read_seen(fixture.reader, state.id, &list, NULL), STATUS_OK));
     index_end(fixture.reader);
-    cr_assert(eq(sz, list.count, 2));
-    cr_expect(zero(int, strcmp(list.entries[1].path, "aa/f3.md")));
+    cr_assert(eq(sz, list.count, 3));
+    cr_expect(zero(int, strcmp(list.entries[1].path, "aa/f2.md")));
+    cr_expect(not(list.entries[1].clean));
+    cr_expect(eq(int, list.entries[1].fault, FACT_FAULT_NONE));
+    cr_expect(eq(u64, list.entries[1].stamp.ctime_ns, 0));
+    cr_expect(zero(int, strcmp(list.entries[2].path, "aa/f3.md")));
     cr_expect(eq(u64, state.broken, 0));
 }
 

@@ -52,8 +52,8 @@ static enum status build(void *context, struct draft *draft, struct change_set *
     if (!wish->text)
         return change_set_add_delete(set, wish->id, NULL, error);
     AUTO_JSON json_t *fact = json_pack("{s:s,s:s}", "id", wish->id, "content", wish->text);
-    enum status status = change_set_add_upsert(set, draft_scope(draft), fact, draft_wall_ns(draft),
-                                               &upsert, error);
+    enum status status =
+        change_set_add_upsert(set, draft_scope(draft), fact, draft_wall_ns(draft), &upsert, error);
     if (status == STATUS_OK)
         upsert->expects = CHANGE_EXPECTS_ANYTHING;
     return status;
@@ -106,11 +106,22 @@ Test(writer, a_first_write_makes_the_user)
     open_writer();
     AUTO_WRITE_RESULT struct write_result result = write_ok("new/a", "f1", "note one");
     cr_expect_eq(result.revision, 1);
-    EXPECT_ASK(store, "new/a", "f1=one", "refreshed", 1);
+    cr_expect(!result.index_behind, "nothing was there: the delta proves all");
+    EXPECT_ASK(store, "new/a", "f1=one", "fresh", 0);
     AUTO_WRITE_RESULT struct write_result second = write_ok("new/a", "f1", "note uno");
     cr_expect_eq(second.revision, 2);
     EXPECT_ASK(store, "new/a", "f1=uno", "fresh", 0);
     AUTO_WRITE_RESULT struct write_result third = write_ok("new/a", "f1", NULL);
     cr_expect_eq(third.revision, 3);
     EXPECT_ASK(store, "new/a", "", "fresh", 0);
+}
+
+/* A row that no refresh has read has no stamp to be missed by. */
+Test(writer, a_fact_of_ours_that_a_peer_deletes_is_gone)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    AUTO_WRITE_RESULT struct write_result result = write_ok("u/a", "f3", "note three");
+    temp_volume_delete(store->volume, "u", "a", "f3");
+    EXPECT_ASK(store, "u/a", "f1=one f2=two", "refreshed", 1);
 }
