@@ -137,17 +137,23 @@ enum status manifest_write(const struct manifest *base, const json_t *summaries,
     return text_ok(ret) ? STATUS_OK : no_memory(error);
 }
 
-bool manifest_summaries_change(const struct manifest *base, const json_t *summaries)
+bool manifest_summaries_differ(const struct manifest *base, const json_t *others,
+                               const json_t *summaries)
 {
     if (check_summaries(summaries, NULL) != STATUS_OK)
         return true;
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-        AUTO_JSON json_t *before = next_part(base, &parts[i], NULL);
+        AUTO_JSON json_t *before = next_part(base, &parts[i], others);
         AUTO_JSON json_t *after = next_part(base, &parts[i], summaries);
         if (!before || !after || !json_equal(before, after))
             return true;
     }
     return false;
+}
+
+bool manifest_summaries_change(const struct manifest *base, const json_t *summaries)
+{
+    return manifest_summaries_differ(base, NULL, summaries);
 }
 
 /* Adds the emptied section to `blank`; members that it lacks it does not get. */

@@ -144,6 +144,9 @@ MUST_CHECK enum status volume_replacement_apply(const struct volume *volume, int
 /* True for the name of a file that a writer of this format had not yet renamed when it died. */
 bool volume_name_is_temporary(const char *name);
 
+/* True when that file was going to be called `name`. */
+bool volume_name_is_temporary_of(const char *temporary, const char *name);
+
 /* Writes a new file, synced and closed; it is gone again after an error. */
 MUST_CHECK enum status volume_write_new(const struct volume *volume, int dir_fd, const char *name,
                                         const struct statx *model, const char *bytes, size_t size,

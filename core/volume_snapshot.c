@@ -81,6 +81,7 @@ static enum status settle_journal(const struct attempt *attempt, struct error *e
     }
     switch (outcome) {
     case RECOVER_NOTHING:
+    case RECOVER_TRACES_LEFT:
         return STATUS_OK;
     case RECOVER_ROLLED_BACK:
         attempt->snapshot->rolled_back = true;
