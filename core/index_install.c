@@ -471,7 +471,8 @@ static enum status install_end(struct install *install, int result, bool wanted,
     token_scope_set(connection->scope, 0);
     if (result == SQLITE_OK && wanted) {
         pause_here(PAUSE_INSTALL_BEFORE_COMMIT);
-        result = index_run(connection, SQL_COMMIT);
+        result = pause_fails(PAUSE_INSTALL_BEFORE_COMMIT) ? SQLITE_FULL
+                                                          : index_run(connection, SQL_COMMIT);
     }
     if (result != SQLITE_OK)
         status = index_sqlite_error(install->index, connection, result, "write the index", error);
