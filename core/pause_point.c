@@ -141,6 +141,13 @@ void pause_actor_go(unsigned actor, uint64_t stops)
     pthread_mutex_unlock(&lock);
 }
 
+void pause_actor_forget(unsigned actor)
+{
+    pthread_mutex_lock(&lock);
+    memset(&actors[actor], 0, sizeof actors[actor]);
+    pthread_mutex_unlock(&lock);
+}
+
 void pause_actor_fail_at(unsigned actor, enum pause_point point)
 {
     pthread_mutex_lock(&lock);

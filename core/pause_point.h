@@ -83,7 +83,7 @@ void pause_reset(void);
  * then HELD    -> RUNNING  pause_actor_go()     the test RUNNING -> ENDED    pause_actor_leave()
  * the thread
  */
-#define PAUSE_ACTORS_MAX 32
+#define PAUSE_ACTORS_MAX 64
 #define PAUSE_SET(point) (UINT64_C(1) << PAUSE_##point)
 #define PAUSE_SET_NONE UINT64_C(0)
 #define PAUSE_SET_ALL UINT64_MAX
@@ -109,6 +109,9 @@ void pause_actor_go(unsigned actor, uint64_t stops);
  * set when it is held. */
 enum pause_actor_state pause_actor_wait(unsigned actor, unsigned timeout_ms,
                                         enum pause_point *ret_point);
+
+/* Nothing is known of the actor any more: stops, failures and visits. It must not be under way. */
+void pause_actor_forget(unsigned actor);
 
 /* How often this actor has reached `point` since the last pause_reset(). */
 unsigned pause_actor_visits(unsigned actor, enum pause_point point);
