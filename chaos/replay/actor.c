@@ -18,12 +18,9 @@ struct actor *actor_create(struct temp_store *store, size_t threads, unsigned fi
     for (size_t i = 0; i < threads; i++)
         actor->threads[i] =
             (struct actor_thread){.actor = actor, .number = first_number + (unsigned) i};
+    for (size_t i = 0; i < threads; i++)
+        pause_actor_forget(actor->threads[i].number);
     return actor;
-}
-
-unsigned actor_threads(const struct actor *actor)
-{
-    return (unsigned) actor->thread_count;
 }
 
 static void *be_actor(void *context)
@@ -125,15 +122,27 @@ enum actor_where actor_await_first(struct actor *actor)
     return actor->first && await(actor->first) ? ACTOR_HELD : ACTOR_ENDED;
 }
 
+/* The one that stands; waits a moment for each. */
+static struct actor_thread *find_standing(struct actor *actor, unsigned timeout_ms)
+{
+    for (size_t i = 0; i < actor->thread_count; i++) {
+        if (look(&actor->threads[i], timeout_ms) == PAUSE_ACTOR_HELD)
+            return &actor->threads[i];
+    }
+    return NULL;
+}
+
+bool actor_stands(struct actor *actor)
+{
+    return find_standing(actor, 0) != NULL;
+}
+
 enum actor_where actor_await_any(struct actor *actor)
 {
     for (unsigned waited_ms = 0; waited_ms < ACTOR_PATIENCE_MS; waited_ms++) {
-        for (size_t i = 0; i < actor->thread_count; i++) {
-            if (look(&actor->threads[i], 1) == PAUSE_ACTOR_HELD) {
-                actor->first = &actor->threads[i];
-                return ACTOR_HELD;
-            }
-        }
+        actor->first = find_standing(actor, 1);
+        if (actor->first)
+            return ACTOR_HELD;
         if (actor_alive(actor) == 0)
             return ACTOR_ENDED;
     }

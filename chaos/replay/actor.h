@@ -35,9 +35,6 @@ struct writer;
 struct actor *actor_write(struct temp_store *store, struct writer *writer, const struct step *step,
                           unsigned number, unsigned thread);
 
-/* How many numbers it uses. */
-unsigned actor_threads(const struct actor *actor);
-
 /* Lets every thread of it go on to the next point of `stops`; does not wait. */
 void actor_lead(struct actor *actor, uint64_t stops);
 /* The same for its first thread that has not ended; the others are left where they are. False: all
@@ -53,8 +50,16 @@ enum actor_where actor_await_first(struct actor *actor);
 /* Waits until one of its threads stands, or all have ended. */
 enum actor_where actor_await_any(struct actor *actor);
 
+/* True when one of its threads stands now; does not wait. */
+bool actor_stands(struct actor *actor);
+
 /* True while no thread of it has come to `point` since the last actor_lead(). */
 bool actor_has_not_reached(const struct actor *actor, enum pause_point point);
+
+/* What an own write's thread does: the step's changes, through the writer, with a reader of the
+ * store's. Any thread. */
+MUST_CHECK enum status write_step(struct writer *writer, const struct step *step, unsigned reader,
+                                  struct error *error);
 
 /* How many of its threads have not ended by now; does not wait. */
 unsigned actor_alive(struct actor *actor);

@@ -46,12 +46,12 @@ static enum status add_upsert(struct draft *draft, struct change_set *set, const
 static enum status build(void *context, struct draft *draft, struct change_set *set,
                          struct error *error)
 {
-    const struct actor *actor = context;
+    const struct step *step = context;
     enum status status = STATUS_OK;
     size_t i;
     json_t *change;
 
-    json_array_foreach(actor->step->changes, i, change)
+    json_array_foreach(step->changes, i, change)
     {
         const char *kind = json_string_value(json_array_get(change, 0));
         const char *id = json_string_value(json_array_get(change, 1));
@@ -61,41 +61,52 @@ static enum status build(void *context, struct draft *draft, struct change_set *
         status = text ? add_upsert(draft, set, id, text, strcmp(kind, "add") == 0, error)
                       : change_set_add_delete(set, id, NULL, error);
     }
-    if (status == STATUS_OK && actor->step->summary) {
-        AUTO_JSON json_t *summaries =
-            json_pack("{s:{s:{s:o}}}", "user", "workContext", "summary",
-                      json_sprintf("of write %u", actor->threads[0].number));
+    if (status == STATUS_OK && step->summary) {
+        AUTO_JSON json_t *summaries = json_pack("{s:{s:{s:o}}}", "user", "workContext", "summary",
+                                                json_sprintf("of write %u", step->number));
         status = change_set_set_summaries(set, summaries, error);
     }
     return status;
 }
 
-static void run_write(struct actor_thread *thread)
+enum status write_step(struct writer *writer, const struct step *step, unsigned reader,
+                       struct error *error)
 {
-    struct actor *actor = thread->actor;
     AUTO_WRITE_RESULT struct write_result result = {0};
+    struct scope scope;
+    char name[2 * STEP_NAME_SIZE];
+    union {
+        const struct step *given;
+        void *taken;
+    } context = {.given = step};
+
+    (void) snprintf(name, sizeof name, "%s/%s", step->scopes[0].user,
+                    step->scopes[0].agent[0] ? step->scopes[0].agent : "-");
+    temp_store_scope(name, &scope);
     const struct write_request request = {
-        .scope = &actor->scopes[0],
-        .has_agent = actor->step->scopes[0].agent[0] != '\0',
+        .scope = &scope,
+        .has_agent = step->scopes[0].agent[0] != '\0',
         .retries = true,
         .build = build,
-        .context = actor,
+        .context = context.taken,
         .deadline_ns = clock_deadline_ms(DEADLINE_MS),
-        .thread = actor->reader,
+        .thread = reader,
     };
+    return writer_run(writer, &request, &result, error);
+}
 
-    thread->status = writer_run(actor->writer, &request, &result, &thread->error);
+static void run_write(struct actor_thread *thread)
+{
+    const struct actor *actor = thread->actor;
+
+    thread->status = write_step(actor->writer, actor->step, actor->reader, &thread->error);
 }
 
 struct actor *actor_write(struct temp_store *store, struct writer *writer, const struct step *step,
                           unsigned number, unsigned thread)
 {
     struct actor *actor = actor_create(store, 1, number, run_write);
-    char name[2 * STEP_NAME_SIZE];
 
-    (void) snprintf(name, sizeof name, "%s/%s", step->scopes[0].user,
-                    step->scopes[0].agent[0] ? step->scopes[0].agent : "-");
-    temp_store_scope(name, &actor->scopes[0]);
     actor->writer = writer;
     actor->step = step;
     actor->reader = thread;

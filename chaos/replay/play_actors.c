@@ -38,15 +38,17 @@ static void judge_stop(struct player *player, const struct led *led, enum actor_
         return;
     }
     say_outcome(player, led);
-    if (!player->step->fails && !player->options->ours)
+    bool in_order = strcmp(actor_outcome(led->actor), "ok") == 0;
+    if (!player->step->fails && !player->options->ours && !(in_order && player->options->by_chance))
         player_found(player, "it has ended on the way: %s", actor_outcome(led->actor));
-    if (player->step->fails && strcmp(actor_outcome(led->actor), "ok") == 0)
+    if (player->step->fails && in_order)
         player_found(player, "it should have failed");
 }
 
 static void want_stop(struct player *player)
 {
-    player->wanted += !player->step->fails && !player->step->blocked && !player->options->ours;
+    player->wanted += !player->step->fails && !player->step->blocked && !player->options->ours &&
+                      !player->options->by_chance;
 }
 
 static void lead_to(struct player *player, struct led *led, uint64_t stops)
@@ -102,9 +104,8 @@ static void begin_refresh(struct player *player, const struct step *step)
     *led = (struct led){
         .actor = actor_refresh(player->store, everything ? player->scopes : step->scopes,
                                everything ? player->scope_count : step->scope_count,
-                               player->next_number),
+                               (step->number - 1) * STEP_SCOPES_MAX + 1),
     };
-    player->next_number += actor_threads(led->actor);
 }
 
 void play_refresh_capture(struct player *player, const struct step *step)
@@ -192,6 +193,21 @@ static void wake_refreshes(struct player *player)
     }
 }
 
+/* Waits for its end; false when it has lost its compare-and-set and waits now, with what it has
+ * read anew, behind another one that stands in a transaction. */
+static bool comes_to_its_end(struct player *player, struct led *led)
+{
+    for (unsigned i = 0; i < ACTOR_PATIENCE_MS; i++) {
+        if (actor_alive(led->actor) == 0)
+            return true;
+        const struct led *next = longest_blocked(player->refreshes, NULL);
+        if (next && actor_stands(next->actor))
+            return false;
+        temp_nap();
+    }
+    test_die("%s: it does not end", player->step->text);
+}
+
 static void finish_refresh(struct player *player, struct led *led)
 {
     if (led->blocked) {
@@ -204,8 +220,13 @@ static void finish_refresh(struct player *player, struct led *led)
             player_found(player, "R%zu has not waited for it", i);
     }
     actor_lead(led->actor, PAUSE_SET_NONE);
-    (void) actor_await(led->actor);
-    say_outcome(player, led);
+    if (comes_to_its_end(player, led)) {
+        say_outcome(player, led);
+    } else {
+        led->blocked = true;
+        led->since = ++player->blocked;
+        led->to_the_end = true;
+    }
     if (player->installing == led)
         player->installing = NULL;
     wake_refreshes(player);
@@ -249,10 +270,9 @@ static struct led *begin_write(struct player *player, const struct step *step)
 
     actor_destroy(&led->actor);
     *led = (struct led){
-        .actor =
-            actor_write(player->store, player->writer, step, player->next_number, step->number),
+        .actor = actor_write(player->store, player->writer, step,
+                             PLAYER_ACTORS * STEP_SCOPES_MAX + step->number, step->number),
     };
-    player->next_number += actor_threads(led->actor);
     (void) snprintf(led->user, sizeof led->user, "%s", step->scopes[0].user);
     return led;
 }

@@ -145,10 +145,7 @@ static void count_points(struct player *player)
 void play(const struct schedule *schedule, const struct play_options *options,
           struct play_result *ret)
 {
-    struct player player = {.schedule = schedule,
-                            .options = options,
-                            .result = ret,
-                            .next_number = 1};
+    struct player player = {.schedule = schedule, .options = options, .result = ret};
 
     *ret = (struct play_result){0};
     pause_reset();

@@ -28,7 +28,9 @@ struct play_options {
     /* Of a schedule from the list of interleavings: the one of the same name that has our states
      * and says where ours are better; NULL: the schedule is one of ours. */
     const struct schedule *ours;
-    bool verbose;      /* tells the steps on standard output as they happen */
+    bool verbose;   /* tells the steps on standard output as they happen */
+    bool by_chance; /* nobody has thought the schedule through: only a failure is worth a line, and
+                       a refresh may find nothing to install */
     bool judges_truth; /* after the last step, what every scope finds is compared with the volume */
 };
 

@@ -41,8 +41,7 @@ struct player {
     size_t step_number;
     size_t looks; /* searches and states so far */
     unsigned held, wanted;
-    unsigned next_number; /* the next actor's */
-    unsigned blocked;     /* how many have been so far */
+    unsigned blocked; /* how many have been so far */
     struct led refreshes[PLAYER_ACTORS];
     struct led writes[PLAYER_ACTORS];
     struct led *installing; /* stands in an open transaction of the index */

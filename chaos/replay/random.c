@@ -21,9 +21,8 @@ static const char *const agents[AGENTS] = {"a", "b"};
 /* What is true of a user's memory while the schedule is made. */
 struct memory {
     bool facts[AGENTS][FACTS];
-    bool dead;     /* a peer has died here; the next one who has the lock takes it back */
-    bool half;     /* fact files have changed without the manifest */
-    bool replaced; /* the peer has seen a manifest that it can put back */
+    bool dead; /* a peer has died here; the next one who has the lock takes it back */
+    bool half; /* fact files have changed without the manifest */
 };
 
 enum refresh_phase {
@@ -95,6 +94,20 @@ static bool has_commit(const struct maker *maker, unsigned user)
     return false;
 }
 
+static bool is_anybody_waiting(const struct maker *maker)
+{
+    for (unsigned i = 0; i < ACTORS; i++) {
+        if (maker->refreshes[i].phase == REFRESH_WAITS)
+            return true;
+    }
+    return false;
+}
+
+static bool is_anybody_seated(const struct maker *maker)
+{
+    return has_commit(maker, 0) || has_commit(maker, 1);
+}
+
 /* One change of one fact; the ids are another set for each agent. */
 static void change(struct maker *maker, bool *there, unsigned agent, unsigned fact,
                    struct text *changes)
@@ -143,7 +156,6 @@ static bool peer_commits(struct maker *maker)
             change_some(maker, memory, agent, 1 + dice_roll(&maker->dice, 2), &changes));
     memory->dead = false;
     memory->half = false;
-    memory->replaced = true;
     return true;
 }
 
@@ -159,7 +171,8 @@ static bool peer_dies(struct maker *maker)
 
     pick_place(maker, name, &user, &agent);
     struct memory *memory = &maker->memories[user];
-    if (is_waited_for(maker, user) || memory->half)
+    /* A held write keeps its user's seat in this process, which taking the change back needs. */
+    if (is_waited_for(maker, user) || has_commit(maker, user) || memory->half)
         return false;
     struct memory after = *memory;
     const char *stop = stops[dice_roll(&maker->dice, ARRAY_SIZE(stops))];
@@ -167,7 +180,6 @@ static bool peer_dies(struct maker *maker)
     if (strcmp(stop, "committed") == 0)
         *memory = after;
     memory->dead = true;
-    memory->replaced = false;
     return true;
 }
 
@@ -279,15 +291,6 @@ static void publish(struct maker *maker, unsigned number)
     }
 }
 
-static bool is_anybody_waiting(const struct maker *maker)
-{
-    for (unsigned i = 0; i < ACTORS; i++) {
-        if (maker->refreshes[i].phase == REFRESH_WAITS)
-            return true;
-    }
-    return false;
-}
-
 static void begin_refresh(struct maker *maker, unsigned number)
 {
     char name[8];
@@ -320,8 +323,9 @@ static bool refresh_goes_on(struct maker *maker)
         refresh->phase = REFRESH_READ;
         return true;
     case REFRESH_READ:
-        /* One that waits at most: who of two comes first would be another question. */
-        if (is_anybody_waiting(maker))
+        /* One that waits at most: who of two comes first would be another question. None while a
+         * write keeps its user's seat: a refresh that has lost twice takes the user's lock. */
+        if (is_anybody_waiting(maker) || (maker->installing && is_anybody_seated(maker)))
             return false;
         say(maker, "R%u install%s", number + 1, maker->installing ? " blocked" : "");
         refresh->phase = maker->installing ? REFRESH_WAITS : REFRESH_INSTALLS;
@@ -347,6 +351,7 @@ static void install_write(struct maker *maker, unsigned number)
     for (unsigned i = 0; i < ACTORS; i++) {
         if (maker->writes[i].phase == WRITE_WAITS && maker->writes[i].user == user) {
             maker->writes[i].phase = WRITE_COMMITTED;
+            maker->memories[user].dead = false;
             return;
         }
     }
@@ -361,7 +366,7 @@ static bool begin_write(struct maker *maker, unsigned number)
 
     pick_place(maker, name, &user, &agent);
     struct memory *memory = &maker->memories[user];
-    if (is_waited_for(maker, user) || memory->half)
+    if (is_waited_for(maker, user) || memory->half || is_anybody_waiting(maker))
         return false;
     bool taken = has_commit(maker, user);
     bool at_once = !taken && !maker->installing && dice_hit(&maker->dice, 3);
@@ -374,8 +379,7 @@ static bool begin_write(struct maker *maker, unsigned number)
         return false;
     say(maker, "W%u %s %s%s%s", number + 1, at_once ? "all" : "commit", name, text_string(&changes),
         taken ? " blocked" : "");
-    memory->dead = false;
-    memory->replaced = false;
+    memory->dead = memory->dead && taken;
     if (!at_once)
         maker->writes[number] =
             (struct own_write){.phase = taken ? WRITE_WAITS : WRITE_COMMITTED, .user = user};
@@ -435,7 +439,7 @@ static void start(struct maker *maker)
             text_append_format(maker->text, "    start %s/%s", users[user], agents[agent]);
             for (unsigned fact = 0; fact < FACTS; fact++) {
                 bool *there = &maker->memories[user].facts[agent][fact];
-                *there = dice_hit(&maker->dice, 2);
+                *there = fact == 0 || dice_hit(&maker->dice, 2);
                 if (*there)
                     text_append_format(maker->text, " %s%u=t%u", agent == 0 ? "f" : "g", fact,
                                        ++maker->texts);
