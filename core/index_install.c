@@ -471,7 +471,8 @@ static enum status install_end(struct install *install, int result, bool wanted,
     token_scope_set(connection->scope, 0);
     if (result == SQLITE_OK && wanted) {
         pause_here(PAUSE_INSTALL_BEFORE_COMMIT);
-        result = index_run(connection, SQL_COMMIT);
+        result = pause_fails(PAUSE_INSTALL_BEFORE_COMMIT) ? SQLITE_FULL
+                                                          : index_run(connection, SQL_COMMIT);
     }
     if (result != SQLITE_OK)
         status = index_sqlite_error(install->index, connection, result, "write the index", error);
@@ -607,10 +608,18 @@ static int promote(struct install *install, int64_t id, const struct index_own_w
                                : result;
 }
 
+/* As with a search, another inode or change time under an equal signature is a reason to look, and
+ * promoting would pass it over. */
+static bool is_same_file(const struct manifest_mark *a, const struct manifest_mark *b)
+{
+    return MUTANT(NOOP_ADVANCES) || (a->inode == b->inode && a->ctime_ns == b->ctime_ns);
+}
+
 /* An absent manifest proves nothing about rows that are there. */
 static bool delta_fits(const struct scope_row *row, const struct index_own_write *write)
 {
-    return synced_is(row, &write->pre) && !(write->pre.signature.absent && row->facts > 0);
+    return synced_is(row, &write->pre) && is_same_file(&row->synced.mark, &write->pre) &&
+           !(write->pre.signature.absent && row->facts > 0);
 }
 
 /* Other scopes of the bucket: nothing of theirs was touched, so in step stays in step. */
