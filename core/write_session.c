@@ -124,6 +124,7 @@ static void forget_manifest(struct write_session *session)
     session->manifest = (struct manifest){0};
     session->image = (struct file_image){0};
     session->has_manifest = false;
+    session->has_agents = false;
     session->mark = (struct manifest_mark){.signature = {.absent = true}};
 }
 
@@ -168,6 +169,7 @@ static enum status load_once(struct write_session *session, struct error *error)
     forget_manifest(session);
     enum status status = bucket_view_read(session->store->buckets, &session->scope,
                                           session->bucket_fd, &view, error);
+    session->has_agents = status == STATUS_OK && view.has_agents;
     if (status == STATUS_OK && view.has_journal)
         status = settle_journal(session, error);
     if (status == STATUS_OK && view.has_manifest)
@@ -336,15 +338,14 @@ static void append_pending(struct write_session *session, struct pending_install
     session->pending_end = &pending->next;
 }
 
-enum status write_session_commit(struct write_session *session, const struct draft *draft,
-                                 struct error *error)
+/* `ret`: what the index is to hear; the caller's. */
+static enum status commit(struct write_session *session, const struct draft *draft,
+                          struct pending_install **ret, struct error *error)
 {
     AUTO_COMMIT_PLAN struct commit_plan plan = {0};
     struct commit_result result;
     char path[SCOPE_PATH_MAX];
 
-    if (!draft_has_changed(draft))
-        return STATUS_OK;
     enum status status = make_plan(session, draft, &plan, error);
     if (status != STATUS_OK)
         return status;
@@ -380,9 +381,48 @@ enum status write_session_commit(struct write_session *session, const struct dra
     };
     plan.pending->pre = session->mark;
     plan.pending->post = mark_of(&written, request.next_revision);
-    append_pending(session, TAKE_PTR(plan.pending));
+    *ret = TAKE_PTR(plan.pending);
     forget_manifest(session);
     return STATUS_OK;
+}
+
+/* Whoever writes over facts in the manifest loses them, so this is asked again where it counts. */
+static enum status refuse_earlier_layout(const struct write_session *session, struct error *error)
+{
+    char path[SCOPE_PATH_MAX];
+
+    scope_file_path(&session->scope, session->store->source.manifest_name, path);
+    (void) error_set(error, STATUS_CONFLICT, path, "the memory is of an earlier layout again");
+    error_add_member(error, "reason", "\"migration\"");
+    return STATUS_CONFLICT;
+}
+
+enum status write_session_commit(struct write_session *session, const struct draft *draft,
+                                 struct error *error)
+{
+    struct pending_install *pending = NULL;
+
+    if (!draft_has_changed(draft))
+        return STATUS_OK;
+    if (session->has_manifest && session->manifest.layout == MANIFEST_LAYOUT_1)
+        return refuse_earlier_layout(session, error);
+    enum status status = commit(session, draft, &pending, error);
+    if (status == STATUS_OK)
+        append_pending(session, pending);
+    return status;
+}
+
+enum status write_session_commit_migration(struct write_session *session, const struct draft *draft,
+                                           struct error *error)
+{
+    struct pending_install *pending = NULL;
+
+    if (!draft_has_changed(draft))
+        return STATUS_OK;
+    enum status status = commit(session, draft, &pending, error);
+    if (status == STATUS_OK)
+        pending_destroy(pending);
+    return status;
 }
 
 /* ---- end ---- */

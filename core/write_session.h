@@ -36,6 +36,7 @@ struct write_session {
     uint64_t wall_ns;
     struct volume_lock *lock;
     int bucket_fd;
+    bool has_agents; /* the bucket has a directory of agents; as of the last load */
     bool has_manifest;
     struct file_image image;   /* the manifest's bytes; empty without one */
     struct manifest manifest;  /* the same, understood */
@@ -64,9 +65,16 @@ MUST_CHECK enum status write_session_load(struct write_session *session, struct 
 
 /* Makes what a draft of this session changed durable, as one commit with the next revision; nothing
  * happens when it changed nothing. Before another draft of this session the manifest has to be
- * loaded again. Errors as volume_commit(). */
+ * loaded again. A manifest of an earlier layout is refused with STATUS_CONFLICT, since its facts
+ * would be lost. Errors as volume_commit(). */
 MUST_CHECK enum status write_session_commit(struct write_session *session,
                                             const struct draft *draft, struct error *error);
+
+/* The same for a migration: the earlier layout is what it replaces, and the index is not told of
+ * it. Whoever calls it sees to the index (core/migration.h). */
+MUST_CHECK enum status write_session_commit_migration(struct write_session *session,
+                                                      const struct draft *draft,
+                                                      struct error *error);
 
 /* Gives up the lock, lets the index have what was committed, and frees everything. `ret_behind`
  * (may be NULL) is set true when the index lacks something of it: a refresh is under way then. */
