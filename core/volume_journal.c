@@ -41,8 +41,10 @@ enum status volume_journal_owner(const struct volume *volume, int bucket_fd,
     if (status == STATUS_NO_MEMORY)
         return error_set(error, status, JOURNAL_NAME, "no memory for the journal");
     /* What we cannot read is not what we wrote. */
-    bool ours = status == STATUS_OK && strcmp(journal->operation_id, operation_id) == 0;
-    *ret = ours ? JOURNAL_OURS : JOURNAL_SOMEBODYS;
+    if (status != STATUS_OK || strcmp(journal->operation_id, operation_id) != 0)
+        *ret = JOURNAL_SOMEBODYS;
+    else
+        *ret = journal->state == JOURNAL_COMMITTED ? JOURNAL_OURS_COMMITTED : JOURNAL_OURS;
     return STATUS_OK;
 }
 

@@ -150,6 +150,9 @@ bool volume_name_is_temporary(const char *name);
 MUST_CHECK enum status volume_place_new(const struct volume *volume, int dir_fd, const char *name,
                                         const char *bytes, size_t size, struct error *error);
 
+/* True when that file was going to be called `name`. */
+bool volume_name_is_temporary_of(const char *temporary, const char *name);
+
 /* Writes a new file, synced and closed; it is gone again after an error. */
 MUST_CHECK enum status volume_write_new(const struct volume *volume, int dir_fd, const char *name,
                                         const struct statx *model, const char *bytes, size_t size,

@@ -125,6 +125,82 @@ static enum status check_rights(const struct rollback *rollback, struct error *e
     return status;
 }
 
+/* ---- what was not yet renamed ---- */
+
+static bool is_temporary_of_a_fact(const struct journal *journal, const char *temporary)
+{
+    char name[NAME_MAX + 1];
+
+    for (size_t i = 0; i < journal->fact_count; i++) {
+        rollback_backup_name(journal->fact_ids[i], name);
+        if (volume_name_is_temporary_of(temporary, name))
+            return true;
+    }
+    return false;
+}
+
+/* Removes this operation's temporaries from a directory of facts, given by its path. */
+static void sweep_facts(const struct rollback *rollback, const char *path)
+{
+    AUTO_CLOSE int fd = -1;
+    AUTO_LISTING struct listing listing = {0};
+
+    if (volume_walk(rollback->volume, rollback->bucket_fd, path, false, &fd, NULL) != STATUS_OK ||
+        volume_list_fd(rollback->volume, fd, &listing, NULL) != STATUS_OK)
+        return;
+    for (size_t i = 0; i < listing.count; i++) {
+        const struct listing_entry *entry = &listing.entries[i];
+        if (entry->is_file && volume_name_is_temporary(entry->name) &&
+            is_temporary_of_a_fact(rollback->journal, entry->name))
+            (void) volume_do_unlink(rollback->volume, fd, entry->name, 0);
+    }
+}
+
+static void sweep_bucket(const struct rollback *rollback)
+{
+    AUTO_LISTING struct listing listing = {0};
+
+    if (volume_list_fd(rollback->volume, rollback->bucket_fd, &listing, NULL) != STATUS_OK)
+        return;
+    for (size_t i = 0; i < listing.count; i++) {
+        const struct listing_entry *entry = &listing.entries[i];
+        if (entry->is_file && volume_name_is_temporary_of(entry->name, rollback->manifest_name))
+            (void) volume_do_unlink(rollback->volume, rollback->bucket_fd, entry->name, 0);
+    }
+}
+
+/* Files of this change that did not get their names. Only whoever owns the journal makes such ones,
+ * so they are nobody's. What cannot be removed stays: readers pass over it. */
+static void sweep(const struct rollback *rollback)
+{
+    const struct journal *journal = rollback->journal;
+    bool swept[256] = {false};
+    char path[SCOPE_PATH_MAX];
+    char shard[3];
+
+    for (size_t i = 0; i < journal->fact_count; i++) {
+        fact_id_shard(journal->fact_ids[i], shard);
+        unsigned long number = strtoul(shard, NULL, 16);
+        if (swept[number])
+            continue;
+        swept[number] = true;
+        (void) snprintf(path, sizeof path, "agents/%s/facts/%s", journal->agent, shard);
+        sweep_facts(rollback, path);
+    }
+    for (size_t i = 0; i < journal->old_count; i++) {
+        const struct journal_old_entry *old = &journal->old_entries[i];
+        const char *slash = strrchr(old->path, '/');
+        fact_id_shard(old->fact_id, shard);
+        (void) snprintf(path, sizeof path, "agents/%s/facts/%s/%s.md", journal->agent, shard,
+                        old->fact_id);
+        if (strcmp(path, old->path) == 0) /* its shard: done above */
+            continue;
+        (void) snprintf(path, sizeof path, "%.*s", (int) (slash - old->path), old->path);
+        sweep_facts(rollback, path);
+    }
+    sweep_bucket(rollback);
+}
+
 /* Removes this operation's backups, and what earlier ones could not remove: directories that are
  * empty by now. */
 static enum status remove_backups(const struct volume *volume, int bucket_fd,
@@ -179,5 +255,6 @@ enum status volume_rollback(const struct volume *volume, int bucket_fd, const ch
         status = take_back(&rollback, error);
     if (status != STATUS_OK)
         return status;
+    sweep(&rollback);
     return volume_rollback_clean_up(volume, bucket_fd, journal, error);
 }

@@ -11,8 +11,8 @@
 #include "core/volume.h"
 
 /* Takes a prepared change back: old facts from their backups, new facts removed, the manifest last;
- * then the traces. STATUS_CORRUPT: what it takes is not there, nothing was changed. STATUS_DENIED:
- * no right to change something. */
+ * then the traces, and what it had not yet renamed. STATUS_CORRUPT: what it takes is not there,
+ * nothing was changed. STATUS_DENIED: no right to change something. */
 MUST_CHECK enum status volume_rollback(const struct volume *volume, int bucket_fd,
                                        const char *manifest_name, const struct journal *journal,
                                        struct error *error);

@@ -165,11 +165,14 @@ static enum status read_manifest(struct write_session *session, struct error *er
 static enum status load_once(struct write_session *session, struct error *error)
 {
     AUTO_VIEW struct bucket_view view = {0};
+    char path[SCOPE_PATH_MAX];
 
     forget_manifest(session);
+    scope_bucket_path(&session->scope, path);
     enum status status = bucket_view_read(session->store->buckets, &session->scope,
                                           session->bucket_fd, &view, error);
     session->has_agents = status == STATUS_OK && view.has_agents;
+    status = volume_error_at(error, status, path);
     if (status == STATUS_OK && view.has_journal)
         status = settle_journal(session, error);
     if (status == STATUS_OK && view.has_manifest)
@@ -362,7 +365,7 @@ static enum status commit(struct write_session *session, const struct draft *dra
         .manifest_size = plan.pending->manifest.size,
         .facts = plan.facts,
         .fact_count = plan.count,
-        .sweep = session->store->locks_reach_all_nodes,
+        .locks_reach_all_nodes = session->store->locks_reach_all_nodes,
     };
     status = volume_commit(&request, &result, error);
     if (status != STATUS_OK) {
