@@ -7,9 +7,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define LOCK_TIMEOUT_MS 10000
+
 static void destroy(struct backend *backend)
 {
     keeper_stop(&backend->keeper);
+    writer_destroy(&backend->writer);
     if (backend->status_reader)
         index_reader_destroy(&backend->status_reader);
     store_close(&backend->store);
@@ -34,6 +37,9 @@ static enum status create(const struct backend_setup *setup, struct backend **re
     store_options.event_sink = setup->event_sink;
     store_options.event_context = setup->event_context;
     enum status status = store_open(&store_options, &backend->store, error);
+    const struct writer_options writer_options = {.lock_timeout_ms = LOCK_TIMEOUT_MS};
+    if (status == STATUS_OK && writer_create(backend->store, &writer_options, &backend->writer))
+        status = error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     if (status == STATUS_OK)
         status = index_reader_create(backend->store->index, &backend->status_reader, error);
     if (status == STATUS_OK)
@@ -152,5 +158,6 @@ const struct backend_table backend_deermem = {
     .reload_memory = deermem_reload_memory,
     .refresh = deermem_refresh,
     .verify = deermem_verify,
+    .migrate = deermem_migrate,
     .scopes = deermem_scopes,
 };

@@ -6,6 +6,7 @@
 #include "backends/backend.h"
 #include "core/keeper.h"
 #include "core/searcher.h"
+#include "core/writer.h"
 
 #include <pthread.h>
 
@@ -31,6 +32,7 @@ struct backend {
     enum freshness_mode freshness;
     uint64_t max_staleness_ms;
     bool index_is_misplaced;
+    struct writer *writer;
 };
 
 /* Fills the reading part of a request from a call: freshness, max_staleness_ms, deadline. `scopes`
@@ -64,6 +66,8 @@ enum status deermem_verify(struct backend *backend, const struct backend_call *c
                            struct text *result, struct error *error);
 enum status deermem_scopes(struct backend *backend, const struct backend_call *call,
                            struct text *result, struct error *error);
+enum status deermem_migrate(struct backend *backend, const struct backend_call *call,
+                            struct text *result, struct error *error);
 /* Appends "volume", "index", "sync", "watch", "problems" for the `status` reply. */
 void deermem_describe(struct backend *backend, struct text *members);
 

@@ -5,7 +5,6 @@
 #include "core/log.h"
 #include "core/migration_files.h"
 #include "core/migration_summaries.h"
-#include "core/volume_bucket.h"
 #include "core/volume_private.h"
 #include "core/write_source.h"
 
@@ -55,28 +54,107 @@ static void migration_destroy(struct migration *migration)
 
 /* ---- is there anything? ---- */
 
+static void agent_file_path(const struct scope *scope, char ret[SCOPE_PATH_MAX])
+{
+    char name[SCOPE_NAME_MAX + sizeof "agents//" LEGACY_AGENT_FILE];
+
+    (void) snprintf(name, sizeof name, "agents/%s/" LEGACY_AGENT_FILE, scope->agent);
+    scope_file_path(scope, name, ret);
+}
+
 static bool has_old_manifest(const struct write_session *session)
 {
     return session->has_manifest && session->manifest.layout == MANIFEST_LAYOUT_1;
 }
 
-/* Most writes end here, after a listing of agents/ and of the agent's directory. */
+/* A directory below agents/, -1 when it is not there. */
+static enum status open_below_agents(const struct write_session *session, const char *agent,
+                                     int *ret, struct error *error)
+{
+    char name[SCOPE_NAME_MAX + sizeof "agents/"];
+    char path[SCOPE_PATH_MAX];
+
+    (void) snprintf(name, sizeof name, "agents/%s", agent);
+    enum status status =
+        volume_walk(session->store->volume, session->bucket_fd, name, false, ret, error);
+    if (status != STATUS_NOT_FOUND) {
+        scope_file_path(&session->scope, name, path);
+        return volume_error_at(error, status, path);
+    }
+    *ret = -1;
+    error_clear(error);
+    return STATUS_OK;
+}
+
+/* One call where a name may simply be tried, else a listing. */
+static enum status has_file(const struct volume *volume, int dir_fd, const char *name, bool *ret,
+                            struct error *error)
+{
+    AUTO_LISTING struct listing listing = {0};
+    struct file_stamp stamp;
+    bool is_file = false;
+    enum status status;
+
+    if (volume_lookups_are_safe(volume)) {
+        status = volume_stamp_at(volume, dir_fd, name, &stamp, NULL, &is_file);
+        *ret = status == STATUS_OK && is_file;
+        return status == STATUS_OK || status == STATUS_NOT_FOUND
+                   ? STATUS_OK
+                   : error_set(error, status, NULL, "cannot look for %s", name);
+    }
+    status = volume_list_fd(volume, dir_fd, &listing, error);
+    const struct listing_entry *entry = status == STATUS_OK ? listing_find(&listing, name) : NULL;
+    *ret = entry && entry->is_file;
+    return status;
+}
+
+static enum status look_for_agent_file(const struct write_session *session,
+                                       const struct scope *scope, bool *ret_found,
+                                       struct error *error)
+{
+    AUTO_CLOSE int fd = -1;
+    char path[SCOPE_PATH_MAX];
+
+    enum status status = open_below_agents(session, scope->agent, &fd, error);
+    if (status != STATUS_OK || fd < 0)
+        return status;
+    status = has_file(session->store->volume, fd, LEGACY_AGENT_FILE, ret_found, error);
+    if (status == STATUS_OK)
+        return status;
+    agent_file_path(scope, path);
+    return volume_error_at(error, status, path);
+}
+
+static enum status look_for_lead(const struct write_session *session, const struct scope *scope,
+                                 bool *ret_found, struct error *error)
+{
+    AUTO_CLOSE int fd = -1;
+    AUTO_LISTING struct listing listing = {0};
+    char path[SCOPE_PATH_MAX];
+
+    enum status status = open_below_agents(session, SCOPE_LEGACY_AGENT, &fd, error);
+    if (status != STATUS_OK || fd < 0)
+        return status;
+    status = volume_list_fd(session->store->volume, fd, &listing, error);
+    *ret_found = status == STATUS_OK && legacy_is_possible(scope, NULL, NULL, &listing);
+    scope_file_path(scope, "agents/" SCOPE_LEGACY_AGENT, path);
+    return volume_error_at(error, status, path);
+}
+
+/* Most writes end here, after two or three calls. */
 static enum status look(const struct write_session *session,
                         const struct migration_request *request, bool *ret_found,
                         struct error *error)
 {
-    AUTO_PLACE struct facts_place place = FACTS_PLACE_NONE;
-    enum status status = STATUS_STALE;
+    enum status status = STATUS_OK;
 
     *ret_found = has_old_manifest(session);
     if (*ret_found || !request->has_agent || !session->has_agents)
         return STATUS_OK;
-    for (unsigned i = 0; status == STATUS_STALE && i < READ_ATTEMPTS; i++)
-        status = bucket_find_facts(session->store->buckets, request->scope, session->bucket_fd,
-                                   &place, error);
-    if (status == STATUS_OK)
-        *ret_found = legacy_is_possible(request->scope, NULL, place.has_agent ? &place.agent : NULL,
-                                        place.has_lead ? &place.lead : NULL);
+    status = look_for_agent_file(session, request->scope, ret_found, error);
+    if (status == STATUS_OK && !*ret_found &&
+        strcmp(request->scope->agent, SCOPE_DEFAULT_AGENT) == 0)
+        status = look_for_lead(session, request->scope, ret_found, error);
     return status;
 }
 
@@ -199,14 +277,6 @@ static enum status leave_out_current(const struct migration *migration, struct s
     return status == STATUS_OK ? check_problems(step, error) : status;
 }
 
-static void agent_file_path(const struct step *step, char ret[SCOPE_PATH_MAX])
-{
-    char name[SCOPE_NAME_MAX + sizeof "agents//" LEGACY_AGENT_FILE];
-
-    (void) snprintf(name, sizeof name, "agents/%s/" LEGACY_AGENT_FILE, step->scope.agent);
-    scope_file_path(&step->scope, name, ret);
-}
-
 /* What a fault of one fact names: the first of the step's sources. */
 static void source_path(const struct migration *migration, const struct step *step,
                         char ret[SCOPE_PATH_MAX])
@@ -214,7 +284,7 @@ static void source_path(const struct migration *migration, const struct step *st
     if (step->sources & LEGACY_FROM_LIST)
         scope_file_path(&step->scope, migration->session->store->source.manifest_name, ret);
     else if (step->view.agent_root)
-        agent_file_path(step, ret);
+        agent_file_path(&step->scope, ret);
     else
         scope_file_path(&step->scope, "agents/" SCOPE_LEGACY_AGENT, ret);
 }
@@ -269,7 +339,7 @@ static enum status take_summaries(const struct migration *migration, struct step
         migration_merge_summaries(session->has_manifest ? session->manifest.root : NULL,
                                   step->view.agent_root, &summaries, cause);
     if (status == STATUS_CONFLICT) {
-        agent_file_path(step, path);
+        agent_file_path(&step->scope, path);
         return migration_stop(error, path, cause);
     }
     if (status != STATUS_OK)
@@ -310,7 +380,7 @@ static enum status with_agent_file(const struct migration *migration, const stru
 
     if (!step->view.agent_root)
         return STATUS_OK;
-    agent_file_path(step, path);
+    agent_file_path(&step->scope, path);
     const struct migration_source source = {
         .dir_fd = step->agent_fd,
         .name = LEGACY_AGENT_FILE,
@@ -319,18 +389,6 @@ static enum status with_agent_file(const struct migration *migration, const stru
         .size = step->view.agent_file.size,
     };
     return function(migration->session->store->volume, &source, error);
-}
-
-static enum status open_agent(const struct migration *migration, struct step *step,
-                              struct error *error)
-{
-    char name[SCOPE_NAME_MAX + sizeof "agents/"];
-
-    if (!step->view.agent_root)
-        return STATUS_OK;
-    (void) snprintf(name, sizeof name, "agents/%s", step->scope.agent);
-    return volume_walk(migration->session->store->volume, migration->session->bucket_fd, name,
-                       false, &step->agent_fd, error);
 }
 
 static enum status prepare(const struct migration *migration, struct step *step,
@@ -347,7 +405,9 @@ static enum status prepare(const struct migration *migration, struct step *step,
     if (status == STATUS_OK)
         status = take_summaries(migration, step, error);
     if (status == STATUS_OK)
-        status = open_agent(migration, step, error);
+        status = step->view.agent_root ? open_below_agents(migration->session, step->scope.agent,
+                                                           &step->agent_fd, error)
+                                       : STATUS_OK;
     if (status == STATUS_OK)
         status = with_manifest(migration, step, migration_check_copy, error);
     if (status == STATUS_OK)
@@ -476,6 +536,8 @@ enum status migration_run(struct write_session *session, const struct migration_
     if (status == STATUS_OK && found) {
         plan_steps(&migration, request);
         status = migrate(&migration, &result, error);
+    } else if (status == STATUS_OK) {
+        result.from_version = json_incref(json_unconst(old_version(&migration)));
     }
     if (status != STATUS_OK)
         return status;

@@ -23,7 +23,8 @@ struct migration_request {
 
 struct migration_result {
     bool migrated;        /* false: there was nothing to migrate */
-    json_t *from_version; /* as it stood in the old file, whatever it is; NULL when it said none */
+    json_t *from_version; /* as it stood in the old file or stands in the manifest, whatever it is;
+                             NULL: none */
     uint64_t facts;       /* that became files */
     int64_t revision;     /* of the manifest, now */
 };
