@@ -174,5 +174,6 @@ const struct backend_table backend_deermem = {
     .delete_memory = deermem_delete_memory,
     .refresh = deermem_refresh,
     .verify = deermem_verify,
+    .migrate = deermem_migrate,
     .scopes = deermem_scopes,
 };

@@ -98,6 +98,8 @@ enum status deermem_import_memory(struct backend *backend, const struct backend_
                                   struct text *result, struct error *error);
 enum status deermem_delete_memory(struct backend *backend, const struct backend_call *call,
                                   struct text *result, struct error *error);
+enum status deermem_migrate(struct backend *backend, const struct backend_call *call,
+                            struct text *result, struct error *error);
 /* Appends "volume", "index", "sync", "watch", "problems" for the `status` reply. */
 void deermem_describe(struct backend *backend, struct text *members);
 

@@ -95,6 +95,11 @@ bool draft_has_changed(const struct draft *draft)
     return draft->changed;
 }
 
+void draft_touch(struct draft *draft)
+{
+    draft->changed = true;
+}
+
 const json_t *draft_summaries(const struct draft *draft)
 {
     return draft->summaries;

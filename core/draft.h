@@ -102,6 +102,10 @@ MUST_CHECK enum status draft_apply(struct draft *draft, const struct change_set 
                                    struct draft_outcome *ret, bool *ret_rebased,
                                    struct error *error);
 
+/* Makes the next revision another one although no fact and no summary may change: the manifest
+ * itself is to be written anew. */
+void draft_touch(struct draft *draft);
+
 /* True once a set has changed something: the next revision will be another one. */
 bool draft_has_changed(const struct draft *draft);
 

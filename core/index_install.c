@@ -740,6 +740,42 @@ enum status index_forget(struct index *index, const struct scope *scope, struct 
     return install_end(&install, result, found, error);
 }
 
+static int forget_row(struct install *install, struct scope_row *row)
+{
+    static const struct synced_mark unknown;
+
+    row->generation++;
+    int result = scope_row_update(install->connection, row);
+    return result == SQLITE_OK ? scope_row_set_synced(install->connection, row->id, &unknown)
+                               : result;
+}
+
+static int forget_rows(struct install *install, const struct scope *scope)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_statement(install->connection, SQL_SCOPE_LIST_BUCKET, &statement);
+
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_text(statement, 1, scope->has_user ? scope->bucket : "", -1,
+                                   SQLITE_STATIC);
+    while (result == SQLITE_OK && (result = sqlite3_step(statement)) == SQLITE_ROW) {
+        struct scope_row row;
+        scope_row_read(statement, true, &row);
+        result = forget_row(install, &row);
+    }
+    return result == SQLITE_DONE ? SQLITE_OK : result;
+}
+
+enum status index_forget_bucket(struct index *index, const struct scope *scope, struct error *error)
+{
+    struct install install;
+    enum status status = install_begin(index, &install, error);
+
+    if (status != STATUS_OK)
+        return status;
+    return install_end(&install, forget_rows(&install, scope), true, error);
+}
+
 static int remove_everything(struct install *install)
 {
     int result = drop_others(install, NULL, 0);

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#define VERSION_OURS "2.0"
 #define KNOWN_SECTIONS 3
 
 /* The members of the manifest that hold sections of summaries, and the sections all know. */
@@ -89,7 +88,7 @@ static json_t *next_root(const struct manifest *base, const json_t *summaries, i
     char now[CLOCK_TEXT_SIZE];
 
     clock_format(wall_ns, now);
-    AUTO_JSON json_t *root = json_pack("{s:s, s:I, s:s}", "version", VERSION_OURS, "revision",
+    AUTO_JSON json_t *root = json_pack("{s:s, s:I, s:s}", "version", MANIFEST_VERSION, "revision",
                                        (json_int_t) revision, "lastUpdated", now);
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         json_t *part = next_part(base, &parts[i], summaries);

@@ -23,8 +23,8 @@ MUST_CHECK enum status manifest_write(const struct manifest *base, const json_t 
                                       int64_t revision, uint64_t wall_ns, struct text *ret,
                                       struct error *error);
 
-/* Would merging `summaries` give something else than merging `others`? Either may be NULL. True also
- * for what manifest_write() refuses, so that it comes to that, and when memory ran out. */
+/* Would merging `summaries` give something else than merging `others`? Either may be NULL. True
+ * also for what manifest_write() refuses, so that it comes to that, and when memory ran out. */
 bool manifest_summaries_differ(const struct manifest *base, const json_t *others,
                                const json_t *summaries);
 

@@ -25,7 +25,8 @@ CORE_FLOORS = {
     OUTSIDE: "volume legacy index watch",
     # A bucket and a scope as they are on the volume now, read whole or not at all.
     SNAPSHOT: "fact_walk volume_snapshot bucket_owner",
-    ENGINE: "store refresher reading searcher bucket_check keeper writer write_session write_source",
+    ENGINE: "store refresher reading searcher bucket_check keeper writer write_session write_source "
+            "migration",
 }
 
 # On the floor "outside": who reads the volume through the volume's own functions.

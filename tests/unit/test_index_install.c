@@ -662,6 +662,36 @@ Test(index_install, forgetting_drops_the_mark_and_nothing_else)
     EXPECT_FOUND(&fixture, &scope, "word", "f1");
 }
 
+Test(index_install, a_bucket_is_forgotten_with_what_is_on_its_way)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    struct scope one = scope_of("u1", "a");
+    struct scope two = scope_of("u1", "b");
+    struct scope other = scope_of("u2", "a");
+    const char *const facts[][2] = {{"f1", "word"}};
+    struct index_scope state;
+
+    fixture_create(&fixture);
+    uint64_t generation = install_contents(&fixture, &one, facts, 1);
+    (void) install_contents(&fixture, &two, facts, 1);
+    (void) install_contents(&fixture, &other, facts, 1);
+    cr_assert(eq(int, index_forget_bucket(fixture.index, &one, NULL), STATUS_OK));
+    cr_assert(eq(int, scope_state(&fixture, &two, &state), STATUS_OK));
+    cr_expect(not(state.synced.known));
+    cr_assert(eq(int, scope_state(&fixture, &other, &state), STATUS_OK));
+    cr_expect(state.synced.known);
+    cr_assert(eq(int, scope_state(&fixture, &one, &state), STATUS_OK));
+    cr_expect(not(state.synced.known));
+    cr_expect(eq(u64, state.facts, 1));
+    EXPECT_FOUND(&fixture, &one, "word", "f1");
+
+    struct index_change late = {.scope = &one,
+                                .expected_generation = generation,
+                                .synced = synced_at(9)};
+    cr_expect(eq(int, try_change(&fixture, &late), INSTALL_LOST));
+    expect_sound(&fixture);
+}
+
 Test(index_install, a_scope_goes_with_all_it_had_and_comes_back_fresh)
 {
     AUTO_FIXTURE struct fixture fixture;
