@@ -197,11 +197,14 @@ static void wake_refreshes(struct player *player)
  * read anew, behind another one that stands in a transaction. */
 static bool comes_to_its_end(struct player *player, struct led *led)
 {
+    struct install_queue *installs = player->store->store->installs;
+
     for (unsigned i = 0; i < ACTOR_PATIENCE_MS; i++) {
-        if (actor_alive(led->actor) == 0)
+        unsigned alive = actor_alive(led->actor);
+        if (alive == 0)
             return true;
         const struct led *next = longest_blocked(player->refreshes, NULL);
-        if (next && actor_stands(next->actor))
+        if (next && actor_stands(next->actor) && install_queue_length(installs) > alive)
             return false;
         temp_nap();
     }
@@ -216,7 +219,8 @@ static void finish_refresh(struct player *player, struct led *led)
     }
     for (size_t i = 0; i < PLAYER_ACTORS; i++) {
         const struct led *other = &player->refreshes[i];
-        if (other->blocked && !actor_has_not_reached(other->actor, PAUSE_INSTALL_BEFORE_COMMIT))
+        if (other->blocked && !other->again &&
+            !actor_has_not_reached(other->actor, PAUSE_INSTALL_BEFORE_COMMIT))
             player_found(player, "R%zu has not waited for it", i);
     }
     actor_lead(led->actor, PAUSE_SET_NONE);
@@ -226,6 +230,7 @@ static void finish_refresh(struct player *player, struct led *led)
         led->blocked = true;
         led->since = ++player->blocked;
         led->to_the_end = true;
+        led->again = true;
     }
     if (player->installing == led)
         player->installing = NULL;

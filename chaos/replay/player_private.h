@@ -16,6 +16,7 @@ struct led {
     bool blocked;    /* it was let go on and must wait for another one */
     unsigned since;  /* blocked: its place among those that are */
     bool to_the_end; /* blocked: and is not to be held when it goes on */
+    bool again;      /* blocked: because it has lost its compare-and-set */
     char user[STEP_NAME_SIZE];
 };
 
