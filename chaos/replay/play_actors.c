@@ -5,11 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+static unsigned number_of(const struct step *step)
+{
+    unsigned number = step->number + (step->in_table ? PLAYER_TABLE : 0);
+
+    if (step->number == 0 || number >= PLAYER_ACTORS)
+        test_die("no such actor: %s", step->text);
+    return number;
+}
+
 static struct led *led_of(struct led leds[PLAYER_ACTORS], const struct step *step)
 {
-    if (step->number == 0 || step->number >= PLAYER_ACTORS)
-        test_die("no such actor: %s", step->text);
-    return &leds[step->number];
+    return &leds[number_of(step)];
 }
 
 static struct led *begun(struct player *player, struct led leds[PLAYER_ACTORS],
@@ -104,14 +111,14 @@ static void begin_refresh(struct player *player, const struct step *step)
     *led = (struct led){
         .actor = actor_refresh(player->store, everything ? player->scopes : step->scopes,
                                everything ? player->scope_count : step->scope_count,
-                               (step->number - 1) * STEP_SCOPES_MAX + 1),
+                               (number_of(step) - 1) * STEP_SCOPES_MAX + 1, step->in_table),
     };
 }
 
 void play_refresh_capture(struct player *player, const struct step *step)
 {
     begin_refresh(player, step);
-    lead_to(player, &player->refreshes[step->number], PAUSE_SET(SNAPSHOT_AFTER_CAPTURE));
+    lead_to(player, led_of(player->refreshes, step), PAUSE_SET(SNAPSHOT_AFTER_CAPTURE));
 }
 
 void play_refresh_facts(struct player *player, const struct step *step)
@@ -252,7 +259,7 @@ void play_refresh_all(struct player *player, const struct step *step)
         return;
     }
     begin_refresh(player, step);
-    finish_refresh(player, &player->refreshes[step->number]);
+    finish_refresh(player, led_of(player->refreshes, step));
 }
 
 /* ---- own writes ---- */
@@ -370,8 +377,16 @@ void player_end_actors(struct player *player)
         if (player->writes[i].actor)
             actor_lead(player->writes[i].actor, PAUSE_SET_NONE);
     }
+    for (size_t i = 0; i <= PLAYER_ASKERS; i++) {
+        if (player->askings[i].actor)
+            actor_lead(player->askings[i].actor, PAUSE_SET_NONE);
+    }
     for (size_t i = 0; i < PLAYER_ACTORS; i++) {
         actor_destroy(&player->refreshes[i].actor);
         actor_destroy(&player->writes[i].actor);
+    }
+    for (size_t i = 0; i <= PLAYER_ASKERS; i++) {
+        actor_destroy(&player->askings[i].actor);
+        json_decref(player->askings[i].seen.found);
     }
 }
