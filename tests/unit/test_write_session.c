@@ -552,3 +552,118 @@ Test(write_session, several_commits_come_into_the_index_in_their_order)
         set_up();
     }
 }
+
+/* ---- two nodes whose locks do not reach each other, V2 ---- */
+
+static struct temp_store *other_node;
+static struct writer *other_writer;
+
+static void open_other_node(void)
+{
+    const struct writer_options options = {.lock_timeout_ms = 2000};
+
+    other_node = temp_store_create();
+    other_node->options.volume_path = temp_volume_path(store->volume);
+    other_node->options.calls = temp_calls();
+    other_node->options.locks = store->options.locks;
+    temp_store_open(other_node);
+    cr_assert_eq(writer_create(other_node->store, &options, &other_writer), STATUS_OK);
+}
+
+static void close_other_node(void)
+{
+    writer_destroy(&other_writer);
+    temp_store_destroy(&other_node);
+}
+
+static enum status write_there(struct wish *wish, struct write_result *ret, struct error *error)
+{
+    struct writer *here = writer;
+
+    writer = other_writer;
+    enum status status = write_wish("u/a", wish, ret, error);
+    writer = here;
+    return status;
+}
+
+/* Both on the same revision; the other one comes while the first one stands at `point`. */
+static void race_two_nodes(enum store_locks locks, enum pause_point point)
+{
+    store->options.locks = locks;
+    open_store();
+    open_other_node();
+    temp_calls_ignore_locks();
+    int64_t base = temp_volume_revision(store->volume, "u");
+    struct job here = {.thread = 1,
+                       .scope = "u/a",
+                       .wish = {.id = "h1",
+                                .text = "note here",
+                                .has_manifest_revision = true,
+                                .manifest_revision = base}};
+    struct wish there = {.id = "t1",
+                         .text = "note there",
+                         .has_manifest_revision = true,
+                         .manifest_revision = base,
+                         .deadline_ms = 200};
+    struct write_result result;
+    struct error error;
+
+    pause_arm(point);
+    job_start(&here);
+    cr_assert(pause_wait_reached(point, LONG_MS));
+    enum status status = write_there(&there, &result, &error);
+    pause_release(point);
+    job_join(&here);
+
+    const char *name = pause_point_name(point);
+    cr_expect(status == STATUS_OK || status == STATUS_CONFLICT || status == STATUS_TIMEOUT,
+              "%s: there: %s %s", name, status_name(status), error.message);
+    cr_expect(here.status == STATUS_OK || here.status == STATUS_CONFLICT, "%s: here: %s %s", name,
+              status_name(here.status), here.error.message);
+    cr_expect(status == STATUS_OK || here.status == STATUS_OK, "%s: nobody wins", name);
+    cr_expect(status != STATUS_OK || here.status != STATUS_OK, "%s: both win", name);
+    cr_expect_eq(temp_volume_revision(store->volume, "u"), base + 1, "%s", name);
+    char expected[200];
+    char left[1000];
+    (void) snprintf(expected, sizeof expected, "f1=one f2=two%s%s",
+                    here.status == STATUS_OK ? " h1=here" : "",
+                    status == STATUS_OK ? " t1=there" : "");
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_expect_str_eq(answer.facts, expected, "%s: {%s}", name, answer.facts);
+    answer = temp_store_ask(other_node, "u/a");
+    cr_expect_str_eq(answer.facts, expected, "%s there: {%s}", name, answer.facts);
+    temp_tree_leftovers(store->volume, "users/u", left, sizeof left);
+    cr_expect_str_eq(left, "", "%s: left {%s}", name, left);
+    write_result_destroy(&result);
+    job_destroy(&here);
+    close_other_node();
+    tear_down();
+    set_up();
+}
+
+Test(write_session, two_nodes_never_make_the_same_revision)
+{
+    static const enum pause_point points[] = {
+        PAUSE_COMMIT_AFTER_LOCK,     PAUSE_COMMIT_AFTER_BACKUP,     PAUSE_COMMIT_AFTER_JOURNAL,
+        PAUSE_COMMIT_AFTER_FACT,     PAUSE_COMMIT_BEFORE_CHECK,     PAUSE_COMMIT_BEFORE_MANIFEST,
+        PAUSE_COMMIT_AFTER_MANIFEST, PAUSE_COMMIT_BEFORE_COMMITTED, PAUSE_COMMIT_AFTER_COMMITTED,
+        PAUSE_COMMIT_AFTER_CLEANUP,
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(points); i++)
+        race_two_nodes(STORE_LOCKS_LOCAL, points[i]);
+}
+
+/* Locks that are trusted and do not lock: whoever comes second takes the first for dead. What was
+ * checked already cannot be saved then, all the rest can. */
+Test(write_session, two_nodes_that_trust_useless_locks_notice_each_other)
+{
+    static const enum pause_point points[] = {
+        PAUSE_COMMIT_AFTER_LOCK,    PAUSE_COMMIT_AFTER_BACKUP,   PAUSE_COMMIT_AFTER_JOURNAL,
+        PAUSE_COMMIT_BEFORE_CHECK,  PAUSE_COMMIT_AFTER_MANIFEST, PAUSE_COMMIT_AFTER_COMMITTED,
+        PAUSE_COMMIT_AFTER_CLEANUP,
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(points); i++)
+        race_two_nodes(STORE_LOCKS_TRUSTED, points[i]);
+}
