@@ -54,9 +54,9 @@ static enum status make_id(struct draft *draft, char *ret, size_t size, struct e
     return error_set(error, STATUS_BUSY, NULL, "no free fact id was found");
 }
 
-static enum status refuse_duplicate(struct draft *draft, const json_t *fields, struct error *error)
+static enum status refuse_duplicate(struct draft *draft, const json_t *fact, struct error *error)
 {
-    const json_t *content = json_object_get(fields, "content");
+    const json_t *content = json_object_get(fact, "content");
     char twin[FACT_ID_MAX + 1];
 
     enum status status = draft_find_content(draft, json_string_value(content),
@@ -181,16 +181,16 @@ static enum status build_creation(void *context, struct draft *draft, struct cha
     creation->evicted = json_array();
     if (!creation->evicted)
         return no_memory(error);
-    enum status status = refuse_duplicate(draft, creation->fields, error);
-    if (status == STATUS_OK)
-        status = make_id(draft, creation->id, sizeof creation->id, error);
+    enum status status = make_id(draft, creation->id, sizeof creation->id, error);
     if (status == STATUS_OK &&
         json_object_set_new(creation->fields, "id", json_string(creation->id)) != 0)
         status = no_memory(error);
-    /* Normalised first: the policy weighs what would be stored. */
+    /* Normalised first: what would be stored is compared and weighed. */
     if (status == STATUS_OK)
         status = change_set_add_upsert(&newcomer, draft_scope(draft), creation->fields,
                                        draft_wall_ns(draft), &upsert, error);
+    if (status == STATUS_OK)
+        status = refuse_duplicate(draft, upsert->fact, error);
     if (status == STATUS_OK)
         status = make_room(creation, draft, upsert->fact, set, &stays, error);
     if (status == STATUS_OK && stays)

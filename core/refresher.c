@@ -2,6 +2,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/refresh_report.h"
 
@@ -111,6 +112,18 @@ static enum status remove_scope(struct refresh *refresh, const struct base *base
     return status;
 }
 
+/* The mutants' way: whatever generation the rows have by now. */
+static uint64_t present_generation(struct refresh *refresh)
+{
+    struct index_scope row = {0};
+
+    if (index_begin(refresh->reader, NULL) == STATUS_OK &&
+        index_read_scope(refresh->reader, &refresh->run->scope, &row, NULL) != STATUS_OK)
+        row.generation = 0;
+    index_end(refresh->reader);
+    return row.generation;
+}
+
 /* Hands the plan's result to the index, in turn with everybody else. */
 static enum status install(struct refresh *refresh, const struct base *base,
                            const struct plan_result *result, enum install_outcome *ret,
@@ -140,6 +153,11 @@ static enum status install(struct refresh *refresh, const struct base *base,
         .unmigrated = refresh->snapshot.unmigrated,
     };
     pause_here(PAUSE_REFRESH_BEFORE_INSTALL);
+    bool complete = (refresh->run->wishes & REFRESH_WISH_FULL) != 0;
+    if (complete ? MUTANT(NO_GENERATION_COMPLETE) : MUTANT(NO_GENERATION_INCREMENTAL))
+        change.expected_generation = present_generation(refresh);
+    if (MUTANT(STOP_AT_100) && change.put_count > 100)
+        change.put_count = 100;
     uint64_t place = install_queue_enter(store->installs);
     install_queue_wait(store->installs, place);
     enum status status = index_install_refresh(store->index, &change, ret, &generation, error);

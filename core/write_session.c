@@ -5,6 +5,7 @@
 #include "core/fact_write.h"
 #include "core/log.h"
 #include "core/manifest_write.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/volume_bucket.h"
 #include "core/volume_commit.h"
@@ -138,6 +139,7 @@ static void forget_manifest(struct write_session *session)
     session->manifest = (struct manifest){0};
     session->image = (struct file_image){0};
     session->has_manifest = false;
+    session->has_agents = false;
     session->mark = (struct manifest_mark){.signature = {.absent = true}};
 }
 
@@ -184,8 +186,8 @@ static enum status load_once(struct write_session *session, struct error *error)
     scope_bucket_path(&session->scope, path);
     enum status status = bucket_view_read(session->store->buckets, &session->scope,
                                           session->bucket_fd, &view, error);
+    session->has_agents = status == STATUS_OK && view.has_agents;
     status = volume_error_at(error, status, path);
-    session->has_agents = view.has_agents;
     if (status == STATUS_OK && view.has_journal)
         status = settle_journal(session, error);
     if (status == STATUS_OK && view.has_manifest)
@@ -402,15 +404,29 @@ static void forget_side_data(const struct write_session *session, const struct c
                     LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
 }
 
-enum status write_session_commit(struct write_session *session, const struct draft *draft,
-                                 bool was_empty, struct error *error)
+/* The mutant's way: the manifest as it is, one revision up from where the index is taken to be. */
+static enum status advance_without_change(struct write_session *session, const struct draft *draft)
+{
+    struct pending_install *pending = calloc(1, sizeof *pending);
+
+    if (!pending)
+        return STATUS_NO_MEMORY;
+    pending->scope = *draft_scope(draft);
+    pending->pre = pending->post = session->mark;
+    pending->pre.signature.revision--;
+    text_append(&pending->manifest, session->image.bytes, session->image.size);
+    append_pending(session, pending);
+    return STATUS_OK;
+}
+
+/* `ret`: what the index is to hear; the caller's. */
+static enum status commit(struct write_session *session, const struct draft *draft, bool was_empty,
+                          struct pending_install **ret, struct error *error)
 {
     AUTO_COMMIT_PLAN struct commit_plan plan = {0};
     struct commit_result result;
     char path[SCOPE_PATH_MAX];
 
-    if (!draft_has_changed(draft))
-        return STATUS_OK;
     enum status status = make_plan(session, draft, &plan, error);
     if (status != STATUS_OK && error && error->path[0]) {
         scope_file_path(&session->scope, error->path, path);
@@ -451,11 +467,50 @@ enum status write_session_commit(struct write_session *session, const struct dra
     plan.pending->was_empty = was_empty;
     plan.pending->pre = session->mark;
     plan.pending->post = mark_of(&written, request.next_revision);
-    append_pending(session, TAKE_PTR(plan.pending));
+    *ret = TAKE_PTR(plan.pending);
     forget_manifest(session);
     if (request.agent)
         forget_side_data(session, &plan, request.agent);
     return STATUS_OK;
+}
+
+/* Whoever writes over facts in the manifest loses them, so this is asked again where it counts. */
+static enum status refuse_earlier_layout(const struct write_session *session, struct error *error)
+{
+    char path[SCOPE_PATH_MAX];
+
+    scope_file_path(&session->scope, session->store->source.manifest_name, path);
+    (void) error_set(error, STATUS_CONFLICT, path, "the memory is of an earlier layout again");
+    error_add_member(error, "reason", "\"migration\"");
+    return STATUS_CONFLICT;
+}
+
+enum status write_session_commit(struct write_session *session, const struct draft *draft,
+                                 bool was_empty, struct error *error)
+{
+    struct pending_install *pending = NULL;
+
+    if (!draft_has_changed(draft))
+        return MUTANT(NOOP_ADVANCES) ? advance_without_change(session, draft) : STATUS_OK;
+    if (session->has_manifest && session->manifest.layout == MANIFEST_LAYOUT_1)
+        return refuse_earlier_layout(session, error);
+    enum status status = commit(session, draft, was_empty, &pending, error);
+    if (status == STATUS_OK)
+        append_pending(session, pending);
+    return status;
+}
+
+enum status write_session_commit_migration(struct write_session *session, const struct draft *draft,
+                                           struct error *error)
+{
+    struct pending_install *pending = NULL;
+
+    if (!draft_has_changed(draft))
+        return STATUS_OK;
+    enum status status = commit(session, draft, false, &pending, error);
+    if (status == STATUS_OK)
+        pending_destroy(pending);
+    return status;
 }
 
 /* ---- end ---- */

@@ -1,6 +1,7 @@
 #include "core/writer.h"
 
 #include "core/json_text.h"
+#include "core/migration.h"
 #include "core/write_source.h"
 
 #include <inttypes.h>
@@ -383,6 +384,16 @@ static uint64_t last_deadline(const struct group *group)
     return last_ns;
 }
 
+/* Before anything is written a memory of an earlier layout becomes one of today. */
+static enum status migrate_first(struct write_session *session, const struct scope *scope,
+                                 bool has_agent, struct error *error)
+{
+    AUTO_MIGRATION_RESULT struct migration_result result = {0};
+    const struct migration_request request = {.scope = scope, .has_agent = has_agent};
+
+    return migration_run(session, &request, &result, error);
+}
+
 /* The leader's work; its own answer is among the group's. */
 static void lead(struct writer *writer, struct group_queue *queue, struct waiter *self)
 {
@@ -398,6 +409,9 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
     };
 
     self->status = write_session_begin(&options, &session, &self->error);
+    if (self->status == STATUS_OK)
+        self->status =
+            migrate_first(&session, self->request->scope, self->request->has_agent, &self->error);
     if (self->status == STATUS_OK) {
         take_group(writer, queue, &group);
         struct waiter *members[WRITE_GROUP_MAX];
@@ -491,11 +505,10 @@ enum status writer_run(struct writer *writer, const struct write_request *reques
     return STATUS_OK;
 }
 
-enum status writer_run_alone(struct writer *writer, const struct scope *scope, uint64_t deadline_ns,
-                             unsigned thread, write_work work, void *context, bool *ret_behind,
-                             struct error *error)
+static enum status begin_alone(const struct writer *writer, const struct scope *scope,
+                               uint64_t deadline_ns, unsigned thread, struct write_session *ret,
+                               struct error *error)
 {
-    struct write_session session;
     const struct write_session_options options = {
         .store = writer->store,
         .scope = scope,
@@ -504,9 +517,33 @@ enum status writer_run_alone(struct writer *writer, const struct scope *scope, u
         .deadline_ns = deadline_ns,
     };
 
-    enum status status = write_session_begin(&options, &session, error);
+    return write_session_begin(&options, ret, error);
+}
+
+enum status writer_run_alone(struct writer *writer, const struct scope *scope, uint64_t deadline_ns,
+                             unsigned thread, write_work work, void *context, bool *ret_behind,
+                             struct error *error)
+{
+    struct write_session session;
+
+    enum status status = begin_alone(writer, scope, deadline_ns, thread, &session, error);
+    if (status == STATUS_OK)
+        status = migrate_first(&session, scope, true, error);
     if (status == STATUS_OK)
         status = work(context, &session, error);
     write_session_end(&session, ret_behind);
+    return status;
+}
+
+enum status writer_migrate(struct writer *writer, const struct migration_request *request,
+                           uint64_t deadline_ns, unsigned thread, struct migration_result *ret,
+                           struct error *error)
+{
+    struct write_session session;
+
+    enum status status = begin_alone(writer, request->scope, deadline_ns, thread, &session, error);
+    if (status == STATUS_OK)
+        status = migration_run(&session, request, ret, error);
+    write_session_end(&session, NULL);
     return status;
 }
