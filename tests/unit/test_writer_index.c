@@ -30,7 +30,7 @@ static void tear_down(void)
     temp_store_destroy(&store);
 }
 
-TestSuite(write_index, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(writer_index, .init = set_up, .fini = tear_down, .timeout = 120);
 
 #define COUNTER(name) atomic_load(&store->store->counters.name)
 
@@ -61,7 +61,7 @@ static void go_on(enum pause_point point)
 
 /* ---- outcomes ---- */
 
-Test(write_index, a_delta_that_fits_is_taken)
+Test(writer_index, a_delta_that_fits_is_taken)
 {
     open_store();
     start_until(PAUSE_WRITE_BEFORE_INSTALL);
@@ -75,7 +75,7 @@ Test(write_index, a_delta_that_fits_is_taken)
     job_destroy(&job);
 }
 
-Test(write_index, a_refresh_that_was_faster_has_it_already)
+Test(writer_index, a_refresh_that_was_faster_has_it_already)
 {
     open_store();
     start_until(PAUSE_WRITE_AFTER_UNLOCK);
@@ -103,7 +103,7 @@ static void forget_by_a_peer(void)
     cr_expect_eq(COUNTER(forgotten), 1);
 }
 
-Test(write_index, a_delta_that_may_not_fit_is_forgotten_and_read_at_once)
+Test(writer_index, a_delta_that_may_not_fit_is_forgotten_and_read_at_once)
 {
     forget_by_a_peer();
     cr_expect(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, LONG_MS), "without being asked");
@@ -117,7 +117,7 @@ Test(write_index, a_delta_that_may_not_fit_is_forgotten_and_read_at_once)
     job_destroy(&job);
 }
 
-Test(write_index, what_is_forgotten_is_never_answered_at_once)
+Test(writer_index, what_is_forgotten_is_never_answered_at_once)
 {
     forget_by_a_peer();
     cr_expect(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, LONG_MS));
@@ -132,7 +132,7 @@ Test(write_index, what_is_forgotten_is_never_answered_at_once)
     job_destroy(&job);
 }
 
-Test(write_index, a_scope_that_was_never_built_is_built)
+Test(writer_index, a_scope_that_was_never_built_is_built)
 {
     (void) temp_volume_add(store->volume, "u", "a", "f1", "note one");
     temp_store_open(store);
@@ -149,7 +149,7 @@ Test(write_index, a_scope_that_was_never_built_is_built)
     cr_expect_str_eq(answer.facts, "h1=aitch h2=other");
 }
 
-Test(write_index, a_change_of_summaries_touches_no_row)
+Test(writer_index, a_change_of_summaries_touches_no_row)
 {
     struct index_scope before;
     struct index_scope after;
@@ -178,7 +178,7 @@ Test(write_index, a_change_of_summaries_touches_no_row)
     EXPECT_ASK(store, "u/a u/b", "f1=one f2=two g1=bee", "fresh fresh", 0);
 }
 
-Test(write_index, nothing_changed_is_nothing_told)
+Test(writer_index, nothing_changed_is_nothing_told)
 {
     struct index_scope before;
     struct index_scope after;
@@ -213,7 +213,7 @@ static void spoil_index(void)
         cr_assert_eq(pwrite(fd, noise, sizeof noise, at), (ssize_t) sizeof noise);
 }
 
-Test(write_index, a_write_stands_though_the_index_fails)
+Test(writer_index, a_write_stands_though_the_index_fails)
 {
     captured_log_expect("event=write.index");
     open_store();
@@ -231,7 +231,7 @@ Test(write_index, a_write_stands_though_the_index_fails)
     job_destroy(&job);
 }
 
-Test(write_index, an_index_that_is_known_to_be_damaged_is_behind)
+Test(writer_index, an_index_that_is_known_to_be_damaged_is_behind)
 {
     captured_log_expect("event=write.index");
     open_store();
@@ -258,7 +258,7 @@ Test(write_index, an_index_that_is_known_to_be_damaged_is_behind)
 
 /* ---- with the threads of a real agent ---- */
 
-Test(write_index, the_keeper_has_nothing_to_do_after_own_writes)
+Test(writer_index, the_keeper_has_nothing_to_do_after_own_writes)
 {
     struct keeper *keeper = NULL;
     const struct keeper_options options = {.refreshers = 2,
@@ -439,7 +439,7 @@ static void peer_at_random(void)
     model[agent][number] = temp_volume_exists(store->volume, path) ? 0 : -1;
 }
 
-Test(write_index, rows_of_own_writes_are_those_that_a_refresh_makes)
+Test(writer_index, rows_of_own_writes_are_those_that_a_refresh_makes)
 {
     const struct writer_options options = {.lock_timeout_ms = 2000};
 
