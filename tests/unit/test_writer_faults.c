@@ -114,7 +114,8 @@ static void victim_create(struct victim *victim)
                                        .changes = changes,
                                        .count = ARRAY_SIZE(changes)};
     (void) temp_volume_commit(store->volume, &commit);
-    EXPECT_ASK(store, victim->scope, OLD_FACTS, "refreshed", 1);
+    struct temp_answer answer = temp_store_ask(store, victim->scope);
+    cr_assert_str_eq(answer.facts, OLD_FACTS);
     victim->before = temp_tree_read(store->volume, victim->bucket);
 }
 
