@@ -1,6 +1,7 @@
 /* core/write_session.h and core/write_source.h: what lies in the way of a write. */
 #include "tests/unit/write_checks.h"
 
+#include "core/journal.h"
 #include "core/write_source.h"
 
 static void open_store(void)
@@ -666,4 +667,84 @@ Test(write_session, two_nodes_that_trust_useless_locks_notice_each_other)
 
     for (size_t i = 0; i < ARRAY_SIZE(points); i++)
         race_two_nodes(STORE_LOCKS_TRUSTED, points[i]);
+}
+
+/* ---- other volumes, other places ---- */
+
+/* A life of one scope: made, changed, failed, taken up again. */
+static void live_through(const char *scope, const char *user)
+{
+    char bucket[SCOPE_PATH_MAX];
+    char left[1000];
+    struct wish wish = {.id = "f3", .text = "note three"};
+
+    AUTO_WRITE_RESULT struct write_result first = write_ok(scope, "f1", "note one");
+    cr_expect_eq(first.revision, 1);
+    AUTO_WRITE_RESULT struct write_result second = write_ok(scope, "f2", "note two");
+    AUTO_WRITE_RESULT struct write_result third = write_ok(scope, "f1", "note uno");
+    cr_expect_eq(third.revision, 3);
+    temp_calls_fail(TEMP_CALL_RENAME, "/" JOURNAL_NAME, ENOSPC, 0, 1);
+    (void) write_refused(scope, &wish, STATUS_STORAGE_FULL, __LINE__);
+    temp_calls_reset();
+    struct temp_answer answer = temp_store_ask(store, scope);
+    cr_expect_str_eq(answer.facts, "f1=uno f2=two", "%s: {%s}", scope, answer.facts);
+    AUTO_WRITE_RESULT struct write_result fourth = write_ok(scope, "f2", NULL);
+    cr_expect_eq(fourth.revision, 4);
+    cr_expect_eq(temp_volume_revision(store->volume, user), 4);
+    answer = temp_store_ask(store, scope);
+    cr_expect_str_eq(answer.facts, "f1=uno", "%s: {%s}", scope, answer.facts);
+    temp_volume_bucket_path(user, bucket);
+    temp_tree_leftovers(store->volume, bucket, left, sizeof left);
+    cr_expect_str_eq(left, "", "%s: left {%s}", scope, left);
+}
+
+static void open_empty(void)
+{
+    const struct writer_options options = {.lock_timeout_ms = 2000};
+
+    temp_store_open(store);
+    cr_assert_eq(writer_create(store->store, &options, &writer), STATUS_OK);
+}
+
+Test(write_session, every_kind_of_volume_is_written_alike)
+{
+    static const enum volume_kind kinds[] = {VOLUME_LOCAL, VOLUME_CLUSTER, VOLUME_UNKNOWN};
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        enum volume_kind kind = kinds[i];
+        store->options.force_kind = &kind;
+        open_empty();
+        live_through("u/a", "u");
+        tear_down();
+        set_up();
+    }
+}
+
+Test(write_session, the_root_and_the_default_agent_are_written_alike)
+{
+    open_empty();
+    live_through("-/a", NULL);
+    live_through("v/-", "v");
+    cr_expect(temp_volume_exists(store->volume, ".memory.lock"));
+    cr_expect(temp_volume_exists(store->volume, "users/v/agents/" SCOPE_DEFAULT_AGENT));
+}
+
+Test(write_session, the_manifest_may_have_another_name)
+{
+    store->options.manifest_name = "index.json";
+    temp_volume_set_manifest_name(store->volume, "index.json");
+    open_empty();
+    live_through("u/a", "u");
+    cr_expect(temp_volume_exists(store->volume, "users/u/index.json"));
+    cr_expect(!temp_volume_exists(store->volume, "users/u/memory.json"));
+}
+
+/* What is not an agent's name in lower case has no place of its own. */
+Test(write_session, agents_are_written_by_their_folded_names)
+{
+    open_empty();
+    AUTO_WRITE_RESULT struct write_result first = write_ok("u/Agent-A", "f1", "note one");
+    AUTO_WRITE_RESULT struct write_result second = write_ok("u/agent-a", "f1", "note one");
+    cr_expect(!second.changed);
+    cr_expect(temp_volume_exists(store->volume, "users/u/agents/agent-a"));
 }
