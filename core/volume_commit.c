@@ -189,9 +189,9 @@ static void sweep(const struct commit *commit, int recovery_fd)
 
     if (volume_list_fd(volume, recovery_fd, &backups, NULL) == STATUS_OK) {
         for (size_t i = 0; i < backups.count; i++) {
-            if (backups.entries[i].is_dir &&
-                volume_remove_dir(volume, recovery_fd, backups.entries[i].name, &left, NULL) !=
-                    STATUS_OK)
+            const struct listing_entry *entry = &backups.entries[i];
+            if (entry->is_dir && journal_operation_id_is_valid(entry->name) &&
+                volume_remove_dir(volume, recovery_fd, entry->name, &left, NULL) != STATUS_OK)
                 break;
         }
     }

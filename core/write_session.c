@@ -215,7 +215,7 @@ enum status write_session_load(struct write_session *session, struct error *erro
         return STATUS_TIMEOUT;
     if (status == STATUS_STALE)
         return error_set(error, STATUS_UNAVAILABLE, error ? error->path : NULL,
-                         "the manifest changes while it is read");
+                         "the user's directory or manifest changes while it is read");
     if (status == STATUS_OK && session->manifest.layout == MANIFEST_LAYOUT_NEWER) {
         char path[SCOPE_PATH_MAX];
         scope_file_path(&session->scope, session->store->source.manifest_name, path);
@@ -428,6 +428,10 @@ static enum status commit(struct write_session *session, const struct draft *dra
     char path[SCOPE_PATH_MAX];
 
     enum status status = make_plan(session, draft, &plan, error);
+    if (status != STATUS_OK && error && error->path[0]) {
+        scope_file_path(&session->scope, error->path, path);
+        return volume_error_at(error, status, path);
+    }
     if (status != STATUS_OK)
         return status;
     struct commit_request request = {

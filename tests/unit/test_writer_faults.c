@@ -33,7 +33,7 @@ static void tear_down(void)
     temp_store_destroy(&store);
 }
 
-TestSuite(write_faults, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(writer_faults, .init = set_up, .fini = tear_down, .timeout = 300);
 
 /* ---- one commit that does everything ---- */
 
@@ -114,7 +114,8 @@ static void victim_create(struct victim *victim)
                                        .changes = changes,
                                        .count = ARRAY_SIZE(changes)};
     (void) temp_volume_commit(store->volume, &commit);
-    EXPECT_ASK(store, victim->scope, OLD_FACTS, "refreshed", 1);
+    struct temp_answer answer = temp_store_ask(store, victim->scope);
+    cr_assert_str_eq(answer.facts, OLD_FACTS);
     victim->before = temp_tree_read(store->volume, victim->bucket);
 }
 
@@ -253,52 +254,52 @@ static void loop(int sys_errno, unsigned times, unsigned step)
     cr_expect(trial.nth > 60, "only %u calls", trial.nth);
 }
 
-Test(write_faults, no_space_at_each_call)
+Test(writer_faults, no_space_at_each_call)
 {
     loop(ENOSPC, 1, 1);
 }
 
-Test(write_faults, no_space_from_each_call_on)
+Test(writer_faults, no_space_from_each_call_on)
 {
     loop(ENOSPC, 0, 1);
 }
 
-Test(write_faults, no_quota_at_each_call)
+Test(writer_faults, no_quota_at_each_call)
 {
     loop(EDQUOT, 1, 5);
 }
 
-Test(write_faults, no_quota_from_each_call_on)
+Test(writer_faults, no_quota_from_each_call_on)
 {
     loop(EDQUOT, 0, 5);
 }
 
-Test(write_faults, read_only_at_each_call)
+Test(writer_faults, read_only_at_each_call)
 {
     loop(EROFS, 1, 4);
 }
 
-Test(write_faults, read_only_from_each_call_on)
+Test(writer_faults, read_only_from_each_call_on)
 {
     loop(EROFS, 0, 4);
 }
 
-Test(write_faults, no_right_at_each_call)
+Test(writer_faults, no_right_at_each_call)
 {
     loop(EACCES, 1, 3);
 }
 
-Test(write_faults, no_right_from_each_call_on)
+Test(writer_faults, no_right_from_each_call_on)
 {
     loop(EACCES, 0, 3);
 }
 
-Test(write_faults, an_io_error_at_each_call)
+Test(writer_faults, an_io_error_at_each_call)
 {
     loop(EIO, 1, 1);
 }
 
-Test(write_faults, io_errors_from_each_call_on)
+Test(writer_faults, io_errors_from_each_call_on)
 {
     loop(EIO, 0, 1);
 }
