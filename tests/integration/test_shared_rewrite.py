@@ -88,7 +88,7 @@ class SharedRewrite(unittest.TestCase):
                     values = yaml.load(front, Loader=yaml.SafeLoader)
                     found[os.path.relpath(path, directory)] = (
                         {key: repr(value) for key, value in values.items() if key not in CHANGED},
-                        LINE_ENDS.sub("\n", body).strip())
+                        re.sub(" *\n *", "\n", LINE_ENDS.sub("\n", body)).strip())
         return found
 
     def check_files(self, after, before):
@@ -114,7 +114,7 @@ class SharedRewrite(unittest.TestCase):
                 written = sum(self.check_scope(running, {"user_id": scope["user_id"], "agent_name": scope["agent"]},
                                                scope["document"]) for scope in scopes)
             self.assertEqual(written, sum(len(scope["document"]["facts"]) for scope in scopes))
-            if written:
+            if written and not name.startswith("hand-written"):
                 self.check_files(self.read_independently(volume), read_before)
 
 
