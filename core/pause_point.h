@@ -71,8 +71,10 @@ unsigned pause_visits(enum pause_point point);
 /* Disarms and releases everything, and sets the visit counters to 0. */
 void pause_reset(void);
 
-/* Arms points from the environment variable MEMSYNC_PAUSE ("kill:NAME:2"), for tests that start the
- * real program. */
+/* Obeys the environment variable MEMSYNC_PAUSE, for tests that start the real program:
+ * "kill:NAME:2" as pause_kill_at(); "orders:PATH": whoever reaches a point looks for that file
+ * first, obeys the line in it and removes it. Orders are "kill:NAME:2", counted from that visit on,
+ * and "trace:PATH": from then on each visit adds a line with the point's name to that file. */
 void pause_configure_from_environment(void);
 
 #else
