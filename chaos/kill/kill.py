@@ -79,7 +79,8 @@ def check_step(victim, old, state, commits, extras):
     got = meaning(state, old.facts, extras)
     if wanted.manifest is None:
         got.manifest = None
-    require(got == wanted, f"after {commits} commits:\n{got}\nand not\n{wanted}")
+    difference = got.differences(wanted)
+    require(not difference, f"not as after {commits} commits:\n{difference}")
 
 
 def write_once_more(world, node, extras):

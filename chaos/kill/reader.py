@@ -107,12 +107,14 @@ class Meaning:
         self.manifest = manifest  # without its revision; None: there is none
         self.revision = revision
 
-    def __eq__(self, other):
-        return (self.facts, self.manifest, self.revision) == \
-            (other.facts, other.manifest, other.revision)
+    def differences(self, other):
+        """What only one of the two has, for people; "" when they are equal."""
+        ours, others = set(self.parts()), set(other.parts())
+        return "\n".join([f"  there: {part}" for part in sorted(ours - others)] +
+                         [f"  wanted: {part}" for part in sorted(others - ours)])
 
-    def __repr__(self):
-        return f"revision {self.revision}, {len(self.facts)} facts {self.facts}, {self.manifest}"
+    def parts(self):
+        return [*map(str, self.facts), f"manifest {self.manifest}", f"revision {self.revision}"]
 
     def without(self, agents):
         """The same without the facts of some agents, each a commit of its own."""

@@ -74,7 +74,7 @@ class Node(Agent):
         for agent in AGENTS:
             self.rpc("search", user_id=self.world.user, agent_name=agent, query=WORD,
                      freshness="strict")
-        self.wait_until(lambda: "event=volume.looked" in self.log(), what="the first look")
+        self.wait_soon(lambda: "event=volume.looked" in self.log())
         self.wait_idle()
         return self
 
@@ -82,7 +82,14 @@ class Node(Agent):
         def is_idle():
             sync = self.rpc("status")["sync"]
             return sync["waiting"] == 0 and sync["running"] == 0
-        self.wait_until(is_idle, what="rest")
+        self.wait_soon(is_idle)
+
+    def wait_soon(self, condition):
+        """As wait_until(), for what is there in a few milliseconds."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            require(self.is_running() and time.monotonic() < deadline, "the agent does not settle")
+            time.sleep(0.001)
 
     def order(self, text):
         with open(self.orders + ".new", "w", encoding="ascii") as file:
