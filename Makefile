@@ -177,6 +177,14 @@ fuzz-smoke: deps-lint ## every fuzzer over its corpus and a short deterministic 
 	$(Q)$(SUBMAKE) FLAVOUR=fuzz fuzz-programs
 	$(Q)$(PYTHON) tests/fuzz/smoke.py build/fuzz/tests/fuzz
 
+.PHONY: chaos-kill
+chaos-kill: deps ## kill agents and peers at every step, and look what is lost
+	$(Q)$(SUBMAKE) FLAVOUR=test all
+	$(Q)$(PYTHON) chaos/kill/kill.py --build build/test --all $(KILL)
+
+.PHONY: chaos
+chaos: chaos-kill ## everything that `make check` runs a part of
+
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive
 	$(Q)$(SUBMAKE) all

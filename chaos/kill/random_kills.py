@@ -175,6 +175,5 @@ def run_in(world, seed):
     for path, text in base.facts.items():
         require(state.facts.get(path) == text, f"{path} is not as before")
     require(not state.leftovers, f"left behind: {state.leftovers}")
-    for each in world.nodes.values():
-        if each.is_running():
-            world.check_agent(each)
+    for each in world.running():
+        world.check_agent(each)

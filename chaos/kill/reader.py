@@ -1,6 +1,7 @@
 """An independent reader: what lies in a user's bucket, what it means, and whether a revision was
 ever used twice. It shares no code with the agent."""
 
+import functools
 import hashlib
 import json
 import os
@@ -70,12 +71,17 @@ class State:
 
     def parsed(self, agent=None):
         """Front matter, title and content of every fact, by path."""
-        return {path: peer.parse_fact(text.decode()) for path, text in sorted(self.facts.items())
+        return {path: parse(text) for path, text in sorted(self.facts.items())
                 if agent is None or path.split("/")[1] == agent}
 
     def digest(self):
         return digest(self.manifest, *(part for path in sorted(self.facts)
                                        for part in (path.encode(), self.facts[path])))
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(text):
+    return peer.parse_fact(text.decode())
 
 
 def read(path):

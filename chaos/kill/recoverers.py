@@ -48,6 +48,7 @@ class NodeRecoverer(Recoverer):
 
     def prepare(self, world):
         world.node(self.node).settle()
+        world.freeze(self.node)
 
     def request(self, world):
         """Method, parameters, and the contents that it adds."""

@@ -155,7 +155,7 @@ class FirstLook(Victim):
 
 
 class PeerVictim(Victim):
-    """A commit of a peer, which dies after one of its steps."""
+    """A commit of a peer, which dies after one of its steps. An agent's index is from before."""
 
     def __init__(self, name, changes, summary=None, agent=DEFAULT_AGENT, template="small",
                  user="u1"):
@@ -165,7 +165,7 @@ class PeerVictim(Victim):
         self.agent = agent
 
     def prepare(self, world):
-        world.node("victim").settle()
+        world.node("victim").settle().kill()
 
     def commit(self, world, at_step):
         world.peer().commit(self.user, self.agent, self.changes, self.summary, at_step=at_step)
@@ -188,8 +188,6 @@ class PeerVictim(Victim):
         try:
             self.commit(world, at_step)
         except Stopped:
-            # Its agent saw nothing of it, and dies as well: a fresh one has to understand.
-            world.node("victim").kill()
             return False
         raise AssertionError(f"the step was not met: {position}")
 

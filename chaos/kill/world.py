@@ -151,7 +151,16 @@ class World:
         node = self.stopped_node(name)
         if not node.is_running():
             node.start()
+        node.signal(signal.SIGCONT)
         return node
+
+    def freeze(self, name):
+        """Until somebody asks for it: it may still want to look at what it was asked about, and
+        would be the one to recover."""
+        self.nodes[name].signal(signal.SIGSTOP)
+
+    def running(self):
+        return [self.node(name) for name, node in self.nodes.items() if node.is_running()]
 
     def look(self):
         return self.history.look(State(self.bucket))
