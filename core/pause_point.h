@@ -23,6 +23,7 @@
     X(RECOVER_AFTER_FACT)      /* after each fact that was restored or removed */                  \
     X(RECOVER_BEFORE_MANIFEST) /* the facts are back, the manifest is not */                       \
     X(RECOVER_AFTER_MANIFEST)  /* the manifest is back, the journal still there */                 \
+    X(RECOVER_BEFORE_REMOVAL)  /* the backups are out of the way, and still there */               \
     X(RECOVER_BEFORE_JOURNAL)  /* the backups are removed, the journal is not */                   \
     X(COMMIT_AFTER_LOCK)       /* the user's lock is held, nothing was looked at */                \
     X(COMMIT_AFTER_BACKUP)     /* the backups are durable, there is no journal */                  \
@@ -34,6 +35,7 @@
     X(COMMIT_BEFORE_COMMITTED) /* checked again, about to say committed */                         \
     X(COMMIT_AFTER_COMMITTED)  /* the change stands, its traces are there */                       \
     X(COMMIT_AFTER_CLEANUP)    /* they are removed, the lock is held */                            \
+    X(REPLACE_BEFORE_RENAME)   /* a file's new bytes lie ready beside it */                        \
     X(WRITE_AFTER_UNLOCK)      /* peers may commit; the index has not heard of this one */         \
     X(WRITE_BEFORE_INSTALL)    /* the turn in the install queue has come */
 

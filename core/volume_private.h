@@ -144,6 +144,9 @@ MUST_CHECK enum status volume_replacement_apply(const struct volume *volume, int
 /* True for the name of a file that a writer of this format had not yet renamed when it died. */
 bool volume_name_is_temporary(const char *name);
 
+/* Removes such files from a directory. What cannot be removed stays. */
+void volume_sweep_temporaries(const struct volume *volume, int dir_fd);
+
 /* Writes a new file, synced and closed; it is gone again after an error. */
 MUST_CHECK enum status volume_write_new(const struct volume *volume, int dir_fd, const char *name,
                                         const struct statx *model, const char *bytes, size_t size,

@@ -265,8 +265,8 @@ static enum status deal_with(struct volume_recovery *recovery, const struct volu
         *ret = RECOVER_WAITING;
         return STATUS_OK;
     }
-    status =
-        volume_rollback(volume, finding.bucket_fd, recovery->manifest_name, finding.journal, error);
+    status = volume_rollback(volume, finding.bucket_fd, recovery->manifest_name, finding.journal,
+                             recovery->locks_reach_all_nodes, error);
     return conclude(error_in_bucket(error, status, scope), RECOVER_ROLLED_BACK, ret);
 }
 

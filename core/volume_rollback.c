@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define RETIRED_SUFFIX ".done" /* no operation's name has a dot in it */
+
 static enum status restore_fact(const struct rollback *rollback,
                                 const struct journal_old_entry *old, struct error *error)
 {
@@ -125,8 +127,65 @@ static enum status check_rights(const struct rollback *rollback, struct error *e
     return status;
 }
 
-/* Removes this operation's backups, and what earlier ones could not remove: directories that are
- * empty by now. */
+/* ---- traces ---- */
+
+static void sweep_beside(const struct rollback *rollback, const char *fact_id)
+{
+    const struct journal *journal = rollback->journal;
+    const struct journal_old_entry *old = journal_find_old(journal, fact_id);
+    AUTO_CLOSE int fd = -1;
+    char shard[3];
+    char path[SCOPE_PATH_MAX];
+    const char *name = NULL;
+
+    fact_id_shard(fact_id, shard);
+    (void) snprintf(path, sizeof path, "agents/%s/facts/%s/%s", journal->agent, shard, fact_id);
+    if (rollback_open_parent(rollback, old ? old->path : path, false, &fd, &name, NULL) ==
+        STATUS_OK)
+        volume_sweep_temporaries(rollback->volume, fd);
+}
+
+static void sweep(const struct rollback *rollback)
+{
+    for (size_t i = 0; i < rollback->journal->fact_count; i++)
+        sweep_beside(rollback, rollback->journal->fact_ids[i]);
+}
+
+/* Everything is back, so the backups are not needed any more. They go at once, by a rename, since
+ * whoever finds a part of them beside a prepared journal may take the rest for lost. */
+static enum status retire_backups(const struct rollback *rollback, struct error *error)
+{
+    const char *operation = rollback->journal->operation_id;
+    AUTO_CLOSE int fd = -1;
+    char retired[NAME_MAX + 1];
+
+    if (rollback->backup_fd < 0)
+        return STATUS_OK;
+    int length = snprintf(retired, sizeof retired, "%s" RETIRED_SUFFIX, operation);
+    if (length < 0 || (size_t) length >= sizeof retired)
+        return STATUS_OK; /* no room for the name: then as they are, one by one */
+    enum status status =
+        volume_open_dir(rollback->volume, rollback->bucket_fd, JOURNAL_RECOVERY_DIR, &fd, error);
+    if (status == STATUS_OK && volume_do_rename(rollback->volume, fd, operation, retired) < 0 &&
+        errno != ENOENT)
+        status = error_set_errno(error, errno, operation, "cannot rename the backups");
+    if (status == STATUS_OK)
+        status = volume_sync_dir(rollback->volume, fd, error);
+    if (status == STATUS_OK)
+        pause_here(PAUSE_RECOVER_BEFORE_REMOVAL);
+    return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
+}
+
+static bool is_retired(const char *name)
+{
+    size_t length = strlen(name);
+    size_t tail = strlen(RETIRED_SUFFIX);
+
+    return length > tail && strcmp(name + length - tail, RETIRED_SUFFIX) == 0;
+}
+
+/* Removes this operation's backups, and what earlier ones could not remove: retired backups, and
+ * directories that are empty by now. */
 static enum status remove_backups(const struct volume *volume, int bucket_fd,
                                   const struct journal *journal, struct error *error)
 {
@@ -141,9 +200,10 @@ static enum status remove_backups(const struct volume *volume, int bucket_fd,
         status = volume_list_fd(volume, fd, &listing, error);
     for (size_t i = 0; status == STATUS_OK && i < listing.count; i++) {
         const char *name = listing.entries[i].name;
-        if (strcmp(name, journal->operation_id) == 0)
+        bool is_dir = listing.entries[i].is_dir;
+        if (strcmp(name, journal->operation_id) == 0 || (is_dir && is_retired(name)))
             status = volume_remove_dir(volume, fd, name, &left, error);
-        else if (listing.entries[i].is_dir)
+        else if (is_dir)
             (void) volume_do_unlink(volume, fd, name, AT_REMOVEDIR); /* refused unless empty */
     }
     return status;
@@ -161,7 +221,7 @@ enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
 }
 
 enum status volume_rollback(const struct volume *volume, int bucket_fd, const char *manifest_name,
-                            const struct journal *journal, struct error *error)
+                            const struct journal *journal, bool sweep_facts, struct error *error)
 {
     CLEANUP(rollback_destroy)
     struct rollback rollback = {
@@ -177,6 +237,10 @@ enum status volume_rollback(const struct volume *volume, int bucket_fd, const ch
         status = check_rights(&rollback, error);
     if (status == STATUS_OK && !rollback.settled)
         status = take_back(&rollback, error);
+    if (status == STATUS_OK && sweep_facts)
+        sweep(&rollback);
+    if (status == STATUS_OK)
+        status = retire_backups(&rollback, error);
     if (status != STATUS_OK)
         return status;
     return volume_rollback_clean_up(volume, bucket_fd, journal, error);
