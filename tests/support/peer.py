@@ -8,7 +8,7 @@ An implementation of its own, sharing no code with the agent. As a program:
     peer.py VOLUME commit ... --stop-after journal|fact:N|manifest|committed   (dies there)
     peer.py VOLUME commit ... --hold-after ...     (prints "holding", goes on after a line of input)
     peer.py VOLUME show --user u --agent a         (the memory as JSON)
-    peer.py VOLUME recover --user u [--stop-after manifest|fact:N|backups]   (dies there)
+    peer.py VOLUME recover --user u [--stop-after manifest|fact:N|backup:N|backups]   (dies there)
     peer.py VOLUME recover ... --facts-first       (facts back first, not the manifest)
 
 A commit prints the revision. Without --user it is the scope without a user; without --agent the
@@ -313,6 +313,10 @@ class Peer:
                    and self.revision(user) == journal["expectedRevision"])
         if journal["state"] == "prepared" and not is_done:
             self.roll_back(bucket, journal, backups, at_step)
+        names = sorted(os.listdir(backups)) if os.path.isdir(backups) else []
+        for number, name in enumerate(names, 1):
+            os.unlink(os.path.join(backups, name))
+            at_step("backup", number)
         shutil.rmtree(backups, ignore_errors=True)
         at_step("backups", 0)
         self.remove(journal_path)
@@ -358,7 +362,7 @@ class Peer:
 
     def recover(self, user, at_step=no_step):
         """`at_step(step, number)` is called after each step: manifest, fact (number from 1),
-        backups. When it raises Stopped, the recovery ends there."""
+        backup (removed; number from 1), backups. When it raises Stopped, the recovery ends there."""
         fd = self.lock(user)
         try:
             self.recover_locked(user, at_step)
@@ -483,8 +487,8 @@ class AddChange(argparse.Action):
 def parse_step(text):
     """"fact:2" is ("fact", 2), "journal" is ("journal", 0)."""
     step, _, number = text.partition(":")
-    if (step not in ("journal", "fact", "manifest", "committed", "backups")
-            or (step == "fact") != bool(number)):
+    if (step not in ("journal", "fact", "manifest", "committed", "backup", "backups")
+            or (step in ("fact", "backup")) != bool(number)):
         raise argparse.ArgumentTypeError(f"no step: {text}")
     return step, int(number or 0)
 
