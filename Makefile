@@ -221,9 +221,11 @@ fuzz-smoke: deps-lint ## every fuzzer over its corpus and a short deterministic 
 	$(Q)$(SUBMAKE) FLAVOUR=fuzz fuzz-programs
 	$(Q)$(PYTHON) tests/fuzz/smoke.py build/fuzz/tests/fuzz
 
-.PHONY: model
-model: deps-model ## the protocol's model under spin: as it is, then with each rule left out
-	$(Q)$(PYTHON) chaos/model/run.py $(RUNS)
+.PHONY: chaos-kill
+chaos-kill: deps ## kill agents and peers at every step, and look what is lost
+	$(Q)$(SUBMAKE) FLAVOUR=test all
+	$(Q)$(PYTHON) chaos/kill/kill.py --build build/test --all $(KILL)
+
 
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive
