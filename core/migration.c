@@ -232,6 +232,17 @@ static struct draft_options draft_options_of(const struct write_session *session
     };
 }
 
+/* A refresh tells of the volume's faults without saying where. */
+static enum status name_bucket(const struct step *step, enum status status, struct error *error)
+{
+    char path[SCOPE_PATH_MAX];
+
+    if (!error || error->path[0] || status == STATUS_NO_MEMORY)
+        return status;
+    scope_bucket_path(&step->scope, path);
+    return volume_error_at(error, status, path);
+}
+
 /* Those of the view's facts that the agent has already, by their ids. */
 static enum status find_current(const struct migration *migration, const struct step *step,
                                 json_t *current, struct error *error)
@@ -243,7 +254,7 @@ static enum status find_current(const struct migration *migration, const struct 
 
     enum status status = write_source_open(migration->session, &step->scope, true, &source, error);
     if (status != STATUS_OK)
-        return status;
+        return name_bucket(step, status, error);
     const struct draft_options options = draft_options_of(migration->session, step, &source);
     if (draft_create(&options, &draft) != STATUS_OK)
         return no_memory(error);
