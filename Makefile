@@ -28,6 +28,7 @@ DEBIAN_BUILD := gcc make pkg-config libsqlite3-dev libjansson-dev libzmq3-dev li
 	libxxhash-dev libsodium-dev libsystemd-dev
 DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps
 DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck valgrind
+DEBIAN_MODEL := gcc python3 spin
 
 PACKAGES := sqlite3 jansson libzmq yaml-0.1 icu-uc icu-i18n libxxhash libsodium libsystemd
 CLIENT_PACKAGES := jansson libzmq
@@ -78,6 +79,8 @@ SUPPORT := $(wildcard tests/support/*.c)
 UNIT := $(wildcard tests/unit/test_*.c)
 RACE := $(wildcard tests/race/*.c)
 TOOLS := $(wildcard tests/tools/*.c)
+CHAOS := $(wildcard chaos/support/*.c)
+REPLAY := $(wildcard chaos/replay/*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
@@ -132,9 +135,14 @@ $(BUILD)/tests/tools/%: $(BUILD)/tests/tools/%.o $(BUILD)/libmemsyncd.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
+$(BUILD)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
+
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
 TOOL_PROGRAMS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOLS))
+CHAOS_PROGRAMS := $(BUILD)/chaos/replay/run
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ))
 
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
@@ -142,7 +150,7 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
 .PHONY: test-programs fuzz-programs
-test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS)
+test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS) $(CHAOS_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)
 
 .PRECIOUS: $(BUILD)/%.o
@@ -176,6 +184,10 @@ valgrind: deps-lint ## the races under valgrind's memcheck
 fuzz-smoke: deps-lint ## every fuzzer over its corpus and a short deterministic run
 	$(Q)$(SUBMAKE) FLAVOUR=fuzz fuzz-programs
 	$(Q)$(PYTHON) tests/fuzz/smoke.py build/fuzz/tests/fuzz
+
+.PHONY: model
+model: deps-model ## the protocol's model under spin: as it is, then with each rule left out
+	$(Q)$(PYTHON) chaos/model/run.py $(RUNS)
 
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive
@@ -247,6 +259,11 @@ deps: ## install what building and testing needs (Debian)
 .PHONY: deps-lint
 deps-lint: deps ## install what lint and fuzzing need as well
 	$(call install_packages,$(DEBIAN_LINT))
+
+# The model needs nothing of the C code, so none of its libraries either.
+.PHONY: deps-model
+deps-model: ## install what the model needs
+	$(call install_packages,$(DEBIAN_MODEL))
 
 # ---- install ----
 

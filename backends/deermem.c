@@ -7,11 +7,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define LOCK_TIMEOUT_MS 10000
-
 static void destroy(struct backend *backend)
 {
     keeper_stop(&backend->keeper);
+    deermem_usage_stop(&backend->usage);
     writer_destroy(&backend->writer);
     if (backend->status_reader)
         index_reader_destroy(&backend->status_reader);
@@ -36,12 +35,20 @@ static enum status create(const struct backend_setup *setup, struct backend **re
     store_options.request_threads = setup->thread_count;
     store_options.event_sink = setup->event_sink;
     store_options.event_context = setup->event_context;
-    enum status status = store_open(&store_options, &backend->store, error);
-    const struct writer_options writer_options = {.lock_timeout_ms = LOCK_TIMEOUT_MS};
+    enum status status = deermem_settings_read(setup->config, &backend->settings, error);
+    if (status == STATUS_OK)
+        status = store_open(&store_options, &backend->store, error);
+    const struct writer_options writer_options = {
+        .lock_timeout_ms = backend->settings.lock_timeout_ms,
+    };
     if (status == STATUS_OK && writer_create(backend->store, &writer_options, &backend->writer))
         status = error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     if (status == STATUS_OK)
         status = index_reader_create(backend->store->index, &backend->status_reader, error);
+    const struct capacity_policy *capacity = &backend->settings.capacity;
+    if (status == STATUS_OK && (capacity->rule == CAPACITY_HYBRID_V1 || capacity->shadow))
+        status = deermem_usage_start(backend->writer, capacity->access_half_life_days,
+                                     &backend->usage, error);
     if (status == STATUS_OK)
         status = keeper_start(backend->store, &options->keeper, &backend->keeper, error);
     if (status != STATUS_OK) {
@@ -57,6 +64,7 @@ static enum status drain(struct backend *backend, uint64_t deadline_ns, struct e
     (void) deadline_ns;
     (void) error;
     keeper_stop(&backend->keeper);
+    deermem_usage_stop(&backend->usage);
     return STATUS_OK;
 }
 
@@ -156,6 +164,14 @@ const struct backend_table backend_deermem = {
     .get_memory = deermem_get_memory,
     .get_summaries = deermem_get_summaries,
     .reload_memory = deermem_reload_memory,
+    .create_fact = deermem_create_fact,
+    .update_fact = deermem_update_fact,
+    .delete_fact = deermem_delete_fact,
+    .apply_changes = deermem_apply_changes,
+    .update_summaries = deermem_update_summaries,
+    .clear_memory = deermem_clear_memory,
+    .import_memory = deermem_import_memory,
+    .delete_memory = deermem_delete_memory,
     .refresh = deermem_refresh,
     .verify = deermem_verify,
     .migrate = deermem_migrate,

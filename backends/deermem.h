@@ -4,6 +4,8 @@
 #define MEMSYNC_BACKENDS_DEERMEM_H
 
 #include "backends/backend.h"
+#include "backends/deermem_usage.h"
+#include "core/capacity.h"
 #include "core/keeper.h"
 #include "core/searcher.h"
 #include "core/writer.h"
@@ -21,6 +23,18 @@ struct deermem_options {
         index_is_misplaced; /* inside the volume, though several instances share it; for `status` */
 };
 
+/* What backend.config sets; the keys are in docs/configuration.md. */
+struct deermem_settings {
+    struct capacity_policy capacity;
+    size_t audit_entries_max;
+    uint64_t lock_timeout_ms;
+};
+
+/* Reads backend.config. Keys that it does not know are warned about; STATUS_INVALID names the key.
+ */
+MUST_CHECK enum status deermem_settings_read(const json_t *config, struct deermem_settings *ret,
+                                             struct error *error);
+
 /* ---- shared by the backend's own files ---- */
 
 struct backend {
@@ -33,6 +47,8 @@ struct backend {
     uint64_t max_staleness_ms;
     bool index_is_misplaced;
     struct writer *writer;
+    struct deermem_settings settings;
+    struct deermem_usage *usage; /* NULL where the policy does not weigh it */
 };
 
 /* Fills the reading part of a request from a call: freshness, max_staleness_ms, deadline. `scopes`
@@ -66,6 +82,22 @@ enum status deermem_verify(struct backend *backend, const struct backend_call *c
                            struct text *result, struct error *error);
 enum status deermem_scopes(struct backend *backend, const struct backend_call *call,
                            struct text *result, struct error *error);
+enum status deermem_create_fact(struct backend *backend, const struct backend_call *call,
+                                struct text *result, struct error *error);
+enum status deermem_update_fact(struct backend *backend, const struct backend_call *call,
+                                struct text *result, struct error *error);
+enum status deermem_delete_fact(struct backend *backend, const struct backend_call *call,
+                                struct text *result, struct error *error);
+enum status deermem_apply_changes(struct backend *backend, const struct backend_call *call,
+                                  struct text *result, struct error *error);
+enum status deermem_update_summaries(struct backend *backend, const struct backend_call *call,
+                                     struct text *result, struct error *error);
+enum status deermem_clear_memory(struct backend *backend, const struct backend_call *call,
+                                 struct text *result, struct error *error);
+enum status deermem_import_memory(struct backend *backend, const struct backend_call *call,
+                                  struct text *result, struct error *error);
+enum status deermem_delete_memory(struct backend *backend, const struct backend_call *call,
+                                  struct text *result, struct error *error);
 enum status deermem_migrate(struct backend *backend, const struct backend_call *call,
                             struct text *result, struct error *error);
 /* Appends "volume", "index", "sync", "watch", "problems" for the `status` reply. */

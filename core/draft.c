@@ -274,6 +274,11 @@ uint64_t draft_count(const struct draft *draft)
     return count;
 }
 
+json_t *draft_usage(struct draft *draft)
+{
+    return draft->options.source.usage(draft->options.source.context);
+}
+
 /* ---- equal contents ---- */
 
 struct twin_search {
@@ -527,9 +532,9 @@ static enum status take_summaries(struct draft *draft, const json_t *summaries, 
         if (json_object_update(target, sections) != 0)
             return no_memory(error);
     }
-    /* Against the first state: what two sets change back and forth is no change. */
-    *ret_changed = !json_equal(merged, draft->summaries) &&
-                   (manifest_summaries_change(draft->options.manifest, merged) || draft->summaries);
+    *ret_changed = manifest_summaries_differ(draft->options.manifest, draft->summaries, merged);
+    if (!*ret_changed)
+        return STATUS_OK;
     json_decref(draft->summaries);
     draft->summaries = TAKE_PTR(merged);
     return STATUS_OK;

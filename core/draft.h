@@ -32,6 +32,9 @@ struct draft_source {
                                 void *sink_context, struct error *error);
     /* How many stored facts there are. */
     uint64_t (*count)(void *context);
+    /* The notes on how the facts are used (core/side_data.h): an object, perhaps empty; new
+     * reference, NULL without memory. */
+    json_t *(*usage)(void *context);
 };
 
 struct draft_options {
@@ -54,7 +57,10 @@ static inline void cleanup_draft(struct draft **draft)
 
 /* ---- looking ---- */
 
+/* As the options had them. */
 const struct scope *draft_scope(const struct draft *draft);
+
+/* The time that all of this commit's changes carry. */
 uint64_t draft_wall_ns(const struct draft *draft);
 
 /* The manifest that it starts from, NULL when there is none, and its revision (0 then). */
@@ -75,6 +81,9 @@ uint64_t draft_count(const struct draft *draft);
  * `ret_id` holds FACT_ID_MAX + 1 bytes. */
 MUST_CHECK enum status draft_find_content(struct draft *draft, const char *content, size_t size,
                                           char *ret_id, struct error *error);
+
+/* How the facts are used, for the capacity policy: an object by id; new reference. */
+json_t *draft_usage(struct draft *draft);
 
 /* ---- changing ---- */
 

@@ -55,6 +55,8 @@ struct index_own_write {
     const char *const *removed;
     size_t removed_count;
     bool facts_changed; /* false: only summaries */
+    bool was_empty;     /* the scope is known to have had no facts: then a scope without a row is in
+                           step with `pre` */
 };
 
 enum own_write_outcome {
@@ -64,7 +66,8 @@ enum own_write_outcome {
 };
 
 /* One transaction; the user's other scopes move from pre to post, with its manifest, or stay. Delta
- * rows get no clean marks. What is forgotten keeps the manifest that its rows were built from. */
+ * rows get a seen entry without a stamp: the next refresh reads their files again, and removes them
+ * when they are gone. What is forgotten keeps the manifest that its rows were built from. */
 MUST_CHECK enum status index_install_own_write(struct index *index,
                                                const struct index_own_write *write,
                                                enum own_write_outcome *ret, struct error *error);

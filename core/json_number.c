@@ -4,7 +4,6 @@
 #include "core/text_trim.h"
 
 #include <math.h>
-#include <string.h>
 
 #define NUMBER_BYTES_MAX 300
 
@@ -42,24 +41,27 @@ static bool is_decimal(const char *at)
     return *at == '\0';
 }
 
-/* Copies without the underscores; false where one does not stand between two digits. */
+/* Copies without the underscores; false where one does not stand between two digits, and for a NUL.
+ */
 static bool drop_underscores(const char *bytes, size_t size, char ret[NUMBER_BYTES_MAX + 1])
 {
     size_t used = 0;
 
     for (size_t i = 0; i < size; i++) {
+        if (bytes[i] == '\0')
+            return false;
         if (bytes[i] != '_')
             ret[used++] = bytes[i];
         else if (i == 0 || i + 1 == size || !is_digit(bytes[i - 1]) || !is_digit(bytes[i + 1]))
             return false;
     }
     ret[used] = '\0';
-    return strlen(ret) == used;
+    return true;
 }
 
 static bool read_text(const char *bytes, size_t size, double *ret)
 {
-    char plain[NUMBER_BYTES_MAX + 1];
+    char plain[NUMBER_BYTES_MAX + 1] = "";
 
     text_trim(&bytes, &size);
     if (size > NUMBER_BYTES_MAX || !drop_underscores(bytes, size, plain) || !is_decimal(plain))

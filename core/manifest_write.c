@@ -98,6 +98,17 @@ static json_t *next_root(const struct manifest *base, const json_t *summaries, i
     return add_others(root, base) ? TAKE_PTR(root) : NULL;
 }
 
+/* Readers must find the revision, and so take all the rest. */
+static enum status check(const struct text *text, int64_t revision, struct error *error)
+{
+    int64_t read = 0;
+
+    enum status status = manifest_scan_revision(text->bytes, text->size, &read, error);
+    if (status == STATUS_CORRUPT || (status == STATUS_OK && read != revision))
+        return error_set(error, STATUS_INVALID, NULL, "readers would refuse the summaries");
+    return status;
+}
+
 enum status manifest_write(const struct manifest *base, const json_t *summaries, int64_t revision,
                            uint64_t wall_ns, struct text *ret, struct error *error)
 {
@@ -118,21 +129,30 @@ enum status manifest_write(const struct manifest *base, const json_t *summaries,
     if (text.size > MANIFEST_BYTES_MAX)
         return error_set(error, STATUS_TOO_LARGE, NULL,
                          "the manifest would be larger than %u bytes", MANIFEST_BYTES_MAX);
+    status = check(&text, revision, error);
+    if (status != STATUS_OK)
+        return status;
     text_append(ret, text.bytes, text.size);
     return text_ok(ret) ? STATUS_OK : no_memory(error);
 }
 
-bool manifest_summaries_change(const struct manifest *base, const json_t *summaries)
+bool manifest_summaries_differ(const struct manifest *base, const json_t *others,
+                               const json_t *summaries)
 {
     if (check_summaries(summaries, NULL) != STATUS_OK)
         return true;
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-        AUTO_JSON json_t *before = next_part(base, &parts[i], NULL);
+        AUTO_JSON json_t *before = next_part(base, &parts[i], others);
         AUTO_JSON json_t *after = next_part(base, &parts[i], summaries);
         if (!before || !after || !json_equal(before, after))
             return true;
     }
     return false;
+}
+
+bool manifest_summaries_change(const struct manifest *base, const json_t *summaries)
+{
+    return manifest_summaries_differ(base, NULL, summaries);
 }
 
 /* Adds the emptied section to `blank`; members that it lacks it does not get. */

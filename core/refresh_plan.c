@@ -116,11 +116,33 @@ static enum status add(struct refresh_plan *plan, const char *path, bool is_dir,
     return STATUS_OK;
 }
 
+/* The directories above an entry. A file that was put into the index by a write, and never listed,
+ * may come without them; a listing has to be able to miss it all the same. */
+static enum status add_parents(struct refresh_plan *plan, const char *path)
+{
+    char parent[SCOPE_PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t) (slash - path) : 0;
+    plan_entry number;
+
+    if (!*path || length >= sizeof parent)
+        return STATUS_OK;
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+    if (*bucket_of(plan, parent))
+        return STATUS_OK;
+    enum status status = add_parents(plan, parent);
+    return status == STATUS_OK ? add(plan, parent, true, &number) : status;
+}
+
 /* Takes over one entry of the index. */
 static enum status add_seen(struct refresh_plan *plan, const struct seen_entry *seen)
 {
     plan_entry number;
-    enum status status = add(plan, seen->path, seen->is_dir, &number);
+    enum status status = add_parents(plan, seen->path);
+
+    if (status == STATUS_OK)
+        status = add(plan, seen->path, seen->is_dir, &number);
     if (status != STATUS_OK)
         return status;
 

@@ -2,6 +2,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/refresh_report.h"
 
@@ -13,6 +14,8 @@
 #define WRITER_WAIT_AGAIN_MS 20
 /* Somebody's run that waits for the lock which we hold would wait as long as we do. */
 #define OTHER_RUN_WAIT_MS 2000
+/* How long a write of our own may keep a refresh from starting. */
+#define OWN_WRITE_WAIT_MS 50
 #define RETRY_FIRST_MS 1000
 #define RETRY_LONGEST_MS 60000
 
@@ -109,6 +112,18 @@ static enum status remove_scope(struct refresh *refresh, const struct base *base
     return status;
 }
 
+/* The mutants' way: whatever generation the rows have by now. */
+static uint64_t present_generation(struct refresh *refresh)
+{
+    struct index_scope row = {0};
+
+    if (index_begin(refresh->reader, NULL) == STATUS_OK &&
+        index_read_scope(refresh->reader, &refresh->run->scope, &row, NULL) != STATUS_OK)
+        row.generation = 0;
+    index_end(refresh->reader);
+    return row.generation;
+}
+
 /* Hands the plan's result to the index, in turn with everybody else. */
 static enum status install(struct refresh *refresh, const struct base *base,
                            const struct plan_result *result, enum install_outcome *ret,
@@ -138,6 +153,11 @@ static enum status install(struct refresh *refresh, const struct base *base,
         .unmigrated = refresh->snapshot.unmigrated,
     };
     pause_here(PAUSE_REFRESH_BEFORE_INSTALL);
+    bool complete = (refresh->run->wishes & REFRESH_WISH_FULL) != 0;
+    if (complete ? MUTANT(NO_GENERATION_COMPLETE) : MUTANT(NO_GENERATION_INCREMENTAL))
+        change.expected_generation = present_generation(refresh);
+    if (MUTANT(STOP_AT_100) && change.put_count > 100)
+        change.put_count = 100;
     uint64_t place = install_queue_enter(store->installs);
     install_queue_wait(store->installs, place);
     enum status status = index_install_refresh(store->index, &change, ret, &generation, error);
@@ -227,6 +247,8 @@ static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
 
     if (atomic_load(&refresh->store->suspended))
         return error_set(error, STATUS_UNAVAILABLE, NULL, STORE_SUSPENDED_TEXT);
+    if (!lock_is_held)
+        own_writes_wait(refresh->store->own_writes, &refresh->run->scope, OWN_WRITE_WAIT_MS);
     enum status status = read_base(refresh, &base, error);
     if (status == STATUS_OK)
         status = is_in_step(refresh, &base, ret_in_step, error);

@@ -21,10 +21,15 @@
 MUST_CHECK enum status usage_parse(const char *bytes, size_t size, json_t **ret,
                                    bool *ret_malformed);
 
+struct usage_hit {
+    const char *fact_id;
+    uint64_t at_ns; /* the wall clock */
+};
+
 /* Counts a search hit: the heat that is left by now, and 1. Heat without a sound time is forgotten.
- * A time that is later than `at_ns` stays. STATUS_NO_MEMORY. */
-MUST_CHECK enum status usage_hit(json_t *usage, const char *fact_id, uint64_t at_ns,
-                                 double half_life_days);
+ * A time that is later than the hit stays. STATUS_NO_MEMORY. */
+MUST_CHECK enum status usage_count_hit(json_t *usage, const struct usage_hit *hit,
+                                       double half_life_days);
 
 /* Drops the entries of these facts; true when there were any. */
 bool usage_forget(json_t *usage, const char *const *fact_ids, size_t count);

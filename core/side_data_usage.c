@@ -54,18 +54,18 @@ static json_t *entry_of(json_t *usage, const char *fact_id)
                                                                    : NULL;
 }
 
-enum status usage_hit(json_t *usage, const char *fact_id, uint64_t at_ns, double half_life_days)
+enum status usage_count_hit(json_t *usage, const struct usage_hit *hit, double half_life_days)
 {
     char time[CLOCK_TEXT_SIZE];
     double heat = 0;
     double days = 0;
-    json_t *entry = entry_of(usage, fact_id);
+    json_t *entry = entry_of(usage, hit->fact_id);
 
     if (!entry)
         return STATUS_NO_MEMORY;
-    bool was_hot = read_heat(entry, at_ns, &heat, &days);
+    bool was_hot = read_heat(entry, hit->at_ns, &heat, &days);
     heat = was_hot ? heat * capacity_decay(days, half_life_days) : 0;
-    clock_format(at_ns, time);
+    clock_format(hit->at_ns, time);
     if (json_object_set_new(entry, HEAT_KEY, json_real(heat + 1)) < 0 ||
         json_object_set_new(entry, COUNT_KEY, json_integer(next_count(entry))) < 0)
         return STATUS_NO_MEMORY;

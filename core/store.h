@@ -16,6 +16,7 @@
 #include "core/index_search.h"
 #include "core/install_queue.h"
 #include "core/look_guard.h"
+#include "core/own_writes.h"
 #include "core/refresh_table.h"
 #include "core/scope_notes.h"
 #include "core/volume_snapshot.h"
@@ -77,6 +78,7 @@ struct store {
     struct install_queue *installs;
     struct refresh_table *refreshes;
     struct scope_notes *notes;
+    struct own_writes *own_writes;
     struct look_guard *looks;      /* used where a look may hang */
     struct index_reader **readers; /* one a request thread */
     unsigned reader_count;

@@ -1,5 +1,6 @@
 #include "core/volume_journal.h"
 
+#include "core/mutant.h"
 #include "core/text.h"
 #include "core/volume_private.h"
 
@@ -13,6 +14,8 @@ enum status volume_journal_place(const struct volume *volume, int bucket_fd,
     journal_write(journal, &bytes);
     if (!text_ok(&bytes))
         return error_set(error, STATUS_NO_MEMORY, JOURNAL_NAME, "no memory for the journal");
+    if (MUTANT(JOURNAL_NOT_EXCLUSIVE))
+        return volume_replace_file(volume, bucket_fd, JOURNAL_NAME, bytes.bytes, bytes.size, error);
     enum status status =
         volume_place_new(volume, bucket_fd, JOURNAL_NAME, bytes.bytes, bytes.size, error);
     if (status == STATUS_CONFLICT)

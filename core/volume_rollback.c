@@ -2,6 +2,7 @@
 
 #include "core/fact.h"
 #include "core/manifest.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/volume_rollback_private.h"
 
@@ -75,6 +76,8 @@ static enum status take_back(const struct rollback *rollback, struct error *erro
     const struct journal *journal = rollback->journal;
     enum status status = STATUS_OK;
 
+    if (MUTANT(RECOVER_MANIFEST_FIRST))
+        status = restore_manifest(rollback, error);
     for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++)
         status = restore_fact(rollback, &journal->old_entries[i], error);
     for (size_t i = 0; status == STATUS_OK && i < rollback->added_count; i++)

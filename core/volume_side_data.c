@@ -32,6 +32,11 @@ static void place_destroy(struct place *place)
 }
 #define AUTO_SIDE_PLACE CLEANUP(place_destroy)
 
+static enum status out_of_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for the side data");
+}
+
 static enum status error_in_place(const struct place *place, enum status status, const char *name,
                                   struct error *error)
 {
@@ -106,7 +111,7 @@ static enum status read_value(const struct place *place, const char *name, parse
 
     status = parse(image.bytes ? image.bytes : "", image.size, ret, &malformed);
     if (status != STATUS_OK)
-        return error_set(error, status, NULL, "no memory for the side data");
+        return out_of_memory(error);
     if (exists && malformed)
         *ret_malformed = true;
     return STATUS_OK;
@@ -158,25 +163,39 @@ static enum status fact_exists(const struct place *place, const char *fact_id, b
     return status;
 }
 
+/* The same, asked of the volume only once for each fact: `known` has what was learnt. */
+static enum status fact_is_known(const struct place *place, json_t *known, const char *fact_id,
+                                 bool *ret, struct error *error)
+{
+    const json_t *answer = json_object_get(known, fact_id);
+
+    *ret = json_is_true(answer);
+    if (answer || !fact_id_is_valid(fact_id))
+        return STATUS_OK;
+    enum status status = fact_exists(place, fact_id, ret, error);
+    if (status == STATUS_OK && json_object_set_new(known, fact_id, json_boolean(*ret)) < 0)
+        status = out_of_memory(error);
+    return status;
+}
+
 /* Counts the hits of facts that are there. */
 static enum status count_hits(const struct place *place, json_t *usage,
                               const struct usage_hit *hits, size_t count, double half_life_days,
                               bool *ret_changed, struct error *error)
 {
+    AUTO_JSON json_t *known = json_object();
+
     *ret_changed = false;
     for (size_t i = 0; i < count; i++) {
         bool exists = false;
-        enum status status = STATUS_OK;
+        enum status status = fact_is_known(place, known, hits[i].fact_id, &exists, error);
 
-        if (fact_id_is_valid(hits[i].fact_id))
-            status = fact_exists(place, hits[i].fact_id, &exists, error);
+        if (status == STATUS_OK && exists &&
+            usage_count_hit(usage, &hits[i], half_life_days) != STATUS_OK)
+            status = out_of_memory(error);
         if (status != STATUS_OK)
             return error_in_place(place, status, USAGE_NAME, error);
-        if (!exists)
-            continue;
-        if (usage_hit(usage, hits[i].fact_id, hits[i].at_ns, half_life_days) != STATUS_OK)
-            return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for the side data");
-        *ret_changed = true;
+        *ret_changed = *ret_changed || exists;
     }
     return STATUS_OK;
 }
@@ -232,7 +251,7 @@ enum status volume_audit_add(const struct volume *volume, int bucket_fd, const c
     if (status != STATUS_OK)
         return status;
     if (audit_append(audit, entry, entries_max) != STATUS_OK)
-        return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for the side data");
+        return out_of_memory(error);
     return write_audit(&place, audit, error);
 }
 
@@ -267,7 +286,7 @@ static enum status forget_audit(const struct place *place, const char *const *fa
     enum status status = read_value(place, AUDIT_NAME, audit_parse, &audit, ret_malformed, error);
 
     if (status == STATUS_OK && audit_forget(audit, fact_ids, count, &changed) != STATUS_OK)
-        status = error_set(error, STATUS_NO_MEMORY, NULL, "no memory for the side data");
+        status = out_of_memory(error);
     if (status != STATUS_OK || !changed)
         return status;
     return put_back(place, AUDIT_NAME, audit, error);

@@ -20,11 +20,6 @@ MUST_CHECK enum status volume_usage_read(const struct volume *volume, int bucket
                                          const char *agent, json_t **ret, bool *ret_malformed,
                                          struct error *error);
 
-struct usage_hit {
-    const char *fact_id;
-    uint64_t at_ns; /* the wall clock */
-};
-
 /* Counts search hits, oldest first. Those whose fact has no file in its shard are left out; when
  * none is left nothing is written. */
 MUST_CHECK enum status volume_usage_add(const struct volume *volume, int bucket_fd,

@@ -3,6 +3,7 @@
 #include "core/clock.h"
 #include "core/fact_walk.h"
 #include "core/legacy.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 
 #include <string.h>
@@ -80,6 +81,7 @@ static enum status settle_journal(const struct attempt *attempt, struct error *e
     }
     switch (outcome) {
     case RECOVER_NOTHING:
+    case RECOVER_TRACES_LEFT:
         return STATUS_OK;
     case RECOVER_ROLLED_BACK:
         attempt->snapshot->rolled_back = true;
@@ -137,11 +139,13 @@ static enum status check_again(const struct attempt *attempt, struct error *erro
     AUTO_VIEW struct bucket_view view = {0};
     AUTO_IMAGE struct file_image image = {0};
 
+    if (MUTANT(NO_SECOND_LOOK))
+        return STATUS_OK;
     enum status status = bucket_view_read(source->buckets, attempt->request->scope,
                                           attempt->bucket_fd, &view, error);
     if (status != STATUS_OK)
         return status;
-    if (view.has_journal) {
+    if (view.has_journal && !MUTANT(NO_JOURNAL_CHECK)) {
         status = settle_journal(attempt, error);
         if (status != STATUS_OK)
             return status;
@@ -205,7 +209,7 @@ static enum status read_bucket(struct attempt *attempt, struct error *error)
 
     enum status status = bucket_view_read(source->buckets, attempt->request->scope,
                                           attempt->bucket_fd, &view, error);
-    if (status == STATUS_OK && view.has_journal)
+    if (status == STATUS_OK && view.has_journal && !MUTANT(NO_JOURNAL_CHECK))
         status = settle_journal(attempt, error);
     if (status != STATUS_OK)
         return status;
@@ -236,7 +240,14 @@ static enum status read_bucket(struct attempt *attempt, struct error *error)
         snapshot->live.bare = !facts && !snapshot->unmigrated;
     }
     pause_here(PAUSE_SNAPSHOT_AFTER_READ);
-    return check_again(attempt, error);
+    if (MUTANT(CAPTURE_LATE) && view.has_manifest) {
+        AUTO_MANIFEST struct manifest late = {0};
+        drop_manifest(snapshot);
+        (void) close(attempt->manifest_fd);
+        attempt->manifest_fd = -1;
+        status = capture_manifest(attempt, &late, error);
+    }
+    return status == STATUS_OK ? check_again(attempt, error) : status;
 }
 
 static void close_if_open(int fd)

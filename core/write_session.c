@@ -5,16 +5,22 @@
 #include "core/fact_write.h"
 #include "core/log.h"
 #include "core/manifest_write.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/volume_bucket.h"
 #include "core/volume_commit.h"
 #include "core/volume_private.h"
+#include "core/volume_side_data.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define LOAD_TRIES 5
+/* Where locks do not reach its owner, a journal may be that of a commit that takes milliseconds. */
+#define JOURNAL_PATIENCE_MS 1000
+#define JOURNAL_POLL_NS (5 * NS_PER_MS)
 
 static enum status no_memory(struct error *error)
 {
@@ -82,8 +88,10 @@ static enum status take_lock(struct write_session *session, uint64_t lock_timeou
     if (status == STATUS_BUSY)
         return error_set(error, STATUS_TIMEOUT, error ? error->path : NULL,
                          "lock timeout: somebody else is writing this user's memory");
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        own_writes_enter(store->own_writes, &session->scope);
         pause_here(PAUSE_COMMIT_AFTER_LOCK);
+    }
     return status;
 }
 
@@ -91,6 +99,7 @@ static enum status settle_journal(const struct write_session *session, struct er
 {
     enum recover_outcome outcome;
     struct error reason = {0};
+    char path[SCOPE_PATH_MAX];
 
     enum status status = volume_recover_locked(session->store->recovery, session->store->volume,
                                                &session->scope, &outcome, &reason);
@@ -109,12 +118,18 @@ static enum status settle_journal(const struct write_session *session, struct er
         return STATUS_STALE;
     case RECOVER_LIVE_WRITER:
     case RECOVER_WAITING:
-        return error_set(error, STATUS_TIMEOUT, reason.path,
+        scope_file_path(&session->scope, JOURNAL_NAME, path);
+        return error_set(error, STATUS_WOULD_BLOCK, path,
                          "an unfinished commit of somebody else may still be under way");
+    case RECOVER_TRACES_LEFT:
+        if (error)
+            *error = reason;
+        return reason.status;
     case RECOVER_IMPOSSIBLE:
         break;
     }
-    return error_set(error, STATUS_CORRUPT, reason.path, "%s", reason.message);
+    return error_set(error, reason.status == STATUS_DENIED ? STATUS_DENIED : STATUS_CORRUPT,
+                     reason.path, "%s", reason.message);
 }
 
 static void forget_manifest(struct write_session *session)
@@ -182,12 +197,25 @@ static enum status load_once(struct write_session *session, struct error *error)
 
 enum status write_session_load(struct write_session *session, struct error *error)
 {
-    enum status status = STATUS_STALE;
+    uint64_t until_ns = clock_monotonic_ns() + JOURNAL_PATIENCE_MS * NS_PER_MS;
+    unsigned tries = 0;
+    enum status status;
 
-    for (unsigned i = 0; status == STATUS_STALE && i < LOAD_TRIES; i++)
+    for (;;) {
         status = load_once(session, error);
+        if (status == STATUS_WOULD_BLOCK && clock_monotonic_ns() < until_ns &&
+            clock_remaining_ms(session->deadline_ns) > 0)
+            (void) nanosleep(&(struct timespec){.tv_nsec = JOURNAL_POLL_NS}, NULL);
+        else if (status != STATUS_STALE || ++tries == LOAD_TRIES)
+            break;
+    }
+    if (status == STATUS_WOULD_BLOCK && error)
+        error->status = STATUS_TIMEOUT;
+    if (status == STATUS_WOULD_BLOCK)
+        return STATUS_TIMEOUT;
     if (status == STATUS_STALE)
-        return error_set(error, STATUS_UNAVAILABLE, NULL, "the manifest changes while it is read");
+        return error_set(error, STATUS_UNAVAILABLE, error ? error->path : NULL,
+                         "the manifest changes while it is read");
     if (status == STATUS_OK && session->manifest.layout == MANIFEST_LAYOUT_NEWER) {
         char path[SCOPE_PATH_MAX];
         scope_file_path(&session->scope, session->store->source.manifest_name, path);
@@ -207,7 +235,6 @@ enum status write_session_begin(const struct write_session_options *options,
         .reader = options->store->readers[options->thread],
         .scope = *options->scope,
         .deadline_ns = options->deadline_ns,
-        .wall_ns = clock_wall_ns(),
         .bucket_fd = -1,
     };
     ret->pending_end = &ret->pending;
@@ -217,12 +244,25 @@ enum status write_session_begin(const struct write_session_options *options,
         status = open_bucket(ret, error);
     if (status == STATUS_OK)
         status = take_lock(ret, options->lock_timeout_ms, error);
+    /* The later of two commits has the later time. */
+    ret->wall_ns = clock_wall_ns();
     /* Opened anew: the directory may have been replaced while we waited. */
     if (status == STATUS_OK)
         status = open_bucket(ret, error);
     if (status == STATUS_OK)
         status = write_session_load(ret, error);
     return status;
+}
+
+void write_session_last_updated(const struct write_session *session,
+                                char ret[WRITE_LAST_UPDATED_SIZE])
+{
+    const char *text =
+        session->has_manifest
+            ? json_string_value(json_object_get(session->manifest.root, "lastUpdated"))
+            : NULL;
+
+    (void) snprintf(ret, WRITE_LAST_UPDATED_SIZE, "%s", text ? text : "");
 }
 
 /* ---- commit ---- */
@@ -341,8 +381,46 @@ static void append_pending(struct write_session *session, struct pending_install
     session->pending_end = &pending->next;
 }
 
+/* Notes on facts that are gone go too. They are nobody's truth: a failure is only told. */
+static void forget_side_data(const struct write_session *session, const struct commit_plan *plan,
+                             const char *agent)
+{
+    AUTO_FREE const char **ids = calloc(plan->count + 1, sizeof *ids);
+    struct error error = {0};
+    bool malformed = false;
+    size_t count = 0;
+
+    for (size_t i = 0; ids && i < plan->count; i++) {
+        if (!plan->facts[i].bytes)
+            ids[count++] = plan->facts[i].id;
+    }
+    if (count == 0)
+        return;
+    enum status status = volume_side_data_forget(session->store->volume, session->bucket_fd, agent,
+                                                 ids, count, &malformed, &error);
+    if (status != STATUS_OK || malformed)
+        log_warning("side_data.forget", "user=%s agent=%s path=%s reason=%s",
+                    LOG_VALUE(session->scope.has_user ? session->scope.user : NULL), agent,
+                    LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
+}
+
+/* The mutant's way: the manifest as it is, one revision up from where the index is taken to be. */
+static enum status advance_without_change(struct write_session *session, const struct draft *draft)
+{
+    struct pending_install *pending = calloc(1, sizeof *pending);
+
+    if (!pending)
+        return STATUS_NO_MEMORY;
+    pending->scope = *draft_scope(draft);
+    pending->pre = pending->post = session->mark;
+    pending->pre.signature.revision--;
+    text_append(&pending->manifest, session->image.bytes, session->image.size);
+    append_pending(session, pending);
+    return STATUS_OK;
+}
+
 /* `ret`: what the index is to hear; the caller's. */
-static enum status commit(struct write_session *session, const struct draft *draft,
+static enum status commit(struct write_session *session, const struct draft *draft, bool was_empty,
                           struct pending_install **ret, struct error *error)
 {
     AUTO_COMMIT_PLAN struct commit_plan plan = {0};
@@ -382,10 +460,13 @@ static enum status commit(struct write_session *session, const struct draft *dra
         .size = plan.pending->manifest.size,
         .stamp = result.manifest,
     };
+    plan.pending->was_empty = was_empty;
     plan.pending->pre = session->mark;
     plan.pending->post = mark_of(&written, request.next_revision);
     *ret = TAKE_PTR(plan.pending);
     forget_manifest(session);
+    if (request.agent)
+        forget_side_data(session, &plan, request.agent);
     return STATUS_OK;
 }
 
@@ -401,15 +482,15 @@ static enum status refuse_earlier_layout(const struct write_session *session, st
 }
 
 enum status write_session_commit(struct write_session *session, const struct draft *draft,
-                                 struct error *error)
+                                 bool was_empty, struct error *error)
 {
     struct pending_install *pending = NULL;
 
     if (!draft_has_changed(draft))
-        return STATUS_OK;
+        return MUTANT(NOOP_ADVANCES) ? advance_without_change(session, draft) : STATUS_OK;
     if (session->has_manifest && session->manifest.layout == MANIFEST_LAYOUT_1)
         return refuse_earlier_layout(session, error);
-    enum status status = commit(session, draft, &pending, error);
+    enum status status = commit(session, draft, was_empty, &pending, error);
     if (status == STATUS_OK)
         append_pending(session, pending);
     return status;
@@ -422,7 +503,7 @@ enum status write_session_commit_migration(struct write_session *session, const 
 
     if (!draft_has_changed(draft))
         return STATUS_OK;
-    enum status status = commit(session, draft, &pending, error);
+    enum status status = commit(session, draft, false, &pending, error);
     if (status == STATUS_OK)
         pending_destroy(pending);
     return status;
@@ -461,6 +542,7 @@ static void install_one(struct store *store, struct pending_install *pending)
         .removed = (const char *const *) pending->removed,
         .removed_count = pending->removed_count,
         .facts_changed = pending->facts_changed,
+        .was_empty = pending->was_empty,
     };
 
     enum status status = index_install_own_write(store->index, &write, &outcome, &error);
@@ -496,6 +578,7 @@ static void tell(struct store *store, const struct pending_install *pending)
 void write_session_end(struct write_session *session, bool *ret_behind)
 {
     struct store *store = session->store;
+    bool was_locked = session->lock != NULL;
     bool behind = false;
 
     if (session->pending) {
@@ -510,6 +593,8 @@ void write_session_end(struct write_session *session, bool *ret_behind)
         install_queue_leave(store->installs, place);
     }
     volume_lock_release(&session->lock);
+    if (was_locked)
+        own_writes_leave(store->own_writes, &session->scope);
     while (session->pending) {
         struct pending_install *pending = session->pending;
         session->pending = pending->next;

@@ -15,6 +15,7 @@
 struct pending_install {
     struct scope scope;
     bool facts_changed;
+    bool was_empty;
     struct manifest_mark pre, post;
     struct text manifest;
     struct fact **facts; /* `rows` point into them and into `paths` */
@@ -64,11 +65,18 @@ MUST_CHECK enum status write_session_begin(const struct write_session_options *o
 MUST_CHECK enum status write_session_load(struct write_session *session, struct error *error);
 
 /* Makes what a draft of this session changed durable, as one commit with the next revision; nothing
- * happens when it changed nothing. Before another draft of this session the manifest has to be
- * loaded again. A manifest of an earlier layout is refused with STATUS_CONFLICT, since its facts
- * would be lost. Errors as volume_commit(). */
+ * happens when it changed nothing. `was_empty`: the agent is known to have had no facts. Before
+ * another draft of this session the manifest has to be loaded again. A manifest of an earlier
+ * layout is refused with STATUS_CONFLICT, since its facts would be lost. Errors as volume_commit().
+ */
 MUST_CHECK enum status write_session_commit(struct write_session *session,
-                                            const struct draft *draft, struct error *error);
+                                            const struct draft *draft, bool was_empty,
+                                            struct error *error);
+
+/* The loaded manifest's `lastUpdated`, "" when it has none; cut to fit. */
+#define WRITE_LAST_UPDATED_SIZE 64
+void write_session_last_updated(const struct write_session *session,
+                                char ret[WRITE_LAST_UPDATED_SIZE]);
 
 /* The same for a migration: the earlier layout is what it replaces, and the index is not told of
  * it. Whoever calls it sees to the index (core/migration.h). */

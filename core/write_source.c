@@ -1,8 +1,10 @@
 #include "core/write_source.h"
 
 #include "core/json_text.h"
+#include "core/log.h"
 #include "core/refresher.h"
 #include "core/volume_private.h"
+#include "core/volume_side_data.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -56,8 +58,9 @@ static enum status read_whole_scope(struct write_source *source, struct error *e
         if (status == STATUS_OK)
             status = read_row(source, error);
         /* Without a row, and without an error, there are no facts. */
+        source->is_empty = status == STATUS_OK && !source->in_index;
         if (status == STATUS_OK &&
-            (!source->in_index || session->mark.signature.absent || is_in_step(source)))
+            (source->is_empty || session->mark.signature.absent || is_in_step(source)))
             return STATUS_OK;
         write_source_close(source);
     }
@@ -75,6 +78,7 @@ enum status write_source_open(struct write_session *session, const struct scope 
     /* The index only helps to find facts outside of their shards: without it there are none. */
     if (read_row(ret, NULL) != STATUS_OK)
         ret->in_index = false;
+    ret->is_empty = !session->has_agents;
     return STATUS_OK;
 }
 
@@ -230,6 +234,25 @@ static uint64_t count(void *context)
     return source->in_index ? source->row.facts : 0;
 }
 
+/* Notes that cannot be read count as none: they only weigh. */
+static json_t *usage(void *context)
+{
+    const struct write_source *source = context;
+    const struct scope *scope = &source->scope;
+    struct error error = {0};
+    json_t *usage = NULL;
+    bool malformed = false;
+
+    enum status status =
+        volume_usage_read(source->session->store->volume, source->session->bucket_fd, scope->agent,
+                          &usage, &malformed, &error);
+    if (status != STATUS_OK || malformed)
+        log_warning("side_data.read", "user=%s agent=%s path=%s reason=%s",
+                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent,
+                    LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
+    return status == STATUS_OK ? usage : json_object();
+}
+
 struct draft_source write_source_functions(struct write_source *source)
 {
     return (struct draft_source){
@@ -238,5 +261,6 @@ struct draft_source write_source_functions(struct write_source *source)
         .list = list,
         .find_content = find_content,
         .count = count,
+        .usage = usage,
     };
 }

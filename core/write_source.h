@@ -15,6 +15,7 @@ struct write_source {
     bool is_open;       /* a snapshot of the index is */
     bool in_index;
     struct index_scope row;
+    bool is_empty; /* known, and not only by the index: the agent has no facts */
 };
 
 /* Opens the index for a draft of `scope`; `needs_facts`: all of them, so it has to be in step. The

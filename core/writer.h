@@ -40,6 +40,10 @@ void writer_destroy(struct writer **writer);
 typedef enum status (*write_build)(void *context, struct draft *draft, struct change_set *set,
                                    struct error *error);
 
+/* Called after the request was granted, while the user's lock is still held, perhaps on another
+ * writer's thread: for what follows a commit and cannot fail it. */
+typedef void (*write_after)(void *context, struct write_session *session);
+
 struct write_request {
     const struct scope *scope;
     bool has_agent;   /* false: summaries only, no facts */
@@ -47,6 +51,7 @@ struct write_request {
     bool retries;     /* when somebody else overtakes the commit it is tried again from a fresh
                          state, WRITE_ATTEMPTS_MAX times in all; else that is reported */
     write_build build;
+    write_after after; /* may be NULL */
     void *context;
     uint64_t deadline_ns;
     unsigned thread; /* which of the store's readers is the caller's */
@@ -57,9 +62,9 @@ struct write_result {
     bool changed;      /* false: nothing was to be done */
     bool index_behind; /* the index has not got it yet, and follows by itself */
     unsigned attempts;
-    char last_updated[64]; /* the manifest's; "" when it has none */
-    json_t *upserted;      /* an array of documents that were written; owned */
-    json_t *deleted;       /* an array of ids that were removed; owned */
+    char last_updated[WRITE_LAST_UPDATED_SIZE]; /* the manifest's; "" when it has none */
+    json_t *upserted;                           /* an array of documents that were written; owned */
+    json_t *deleted;                            /* an array of ids that were removed; owned */
 };
 void write_result_destroy(struct write_result *result);
 #define AUTO_WRITE_RESULT CLEANUP(write_result_destroy)

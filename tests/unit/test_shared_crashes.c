@@ -95,7 +95,8 @@ static enum recover_outcome recover_scopes(struct crash *crash)
  * journal's stays until the next commit, since it may be that of somebody who is about to begin. */
 static bool is_swept(const char *path)
 {
-    const char *name = strrchr(path, '/') + 1;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
 
     return volume_name_is_temporary(name) && !strstr(name, ".journal.");
 }

@@ -59,7 +59,9 @@ static void expect_json(const json_t *value, const char *expected)
 
 static void hit(json_t *usage, const char *fact_id, uint64_t at_ns)
 {
-    cr_assert_eq(usage_hit(usage, fact_id, at_ns, HALF_LIFE), STATUS_OK);
+    const struct usage_hit given = {fact_id, at_ns};
+
+    cr_assert_eq(usage_count_hit(usage, &given, HALF_LIFE), STATUS_OK);
 }
 
 /* ---- usage ---- */

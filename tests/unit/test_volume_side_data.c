@@ -133,6 +133,25 @@ Test(volume_side_data, hits_are_written_and_read)
     }
 }
 
+Test(volume_side_data, many_hits_of_a_fact_cost_one_look)
+{
+    struct usage_hit hits[50];
+    char path[SCOPE_PATH_MAX];
+
+    temp_volume_fact_path("u", "a", "f1", path);
+    *strrchr(path, '/') = '\0';
+    for (size_t i = 0; i < ARRAY_SIZE(hits); i++)
+        hits[i] = (struct usage_hit){i % 2 == 0 ? "f1" : "f3", NOW_NS};
+    open_as(VOLUME_CLUSTER);
+    temp_calls_count(TEMP_CALL_OPEN, strrchr(path, '/'));
+    cr_expect_eq(volume_usage_add(volume, bucket_fd, "a", hits, ARRAY_SIZE(hits), HALF_LIFE,
+                                  &malformed, &error),
+                 STATUS_OK);
+    cr_expect_eq(temp_calls_counted(), 1);
+    expect_usage("{\"f1\":{\"accessHeat\":25.0,\"accessCount\":25,"
+                 "\"lastAccessedAt\":\"" NOW_TEXT "\"}}");
+}
+
 Test(volume_side_data, a_hit_of_a_fact_that_is_gone_writes_nothing)
 {
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {

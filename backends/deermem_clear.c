@@ -1,0 +1,352 @@
+/* clear_memory and delete_memory. */
+#include "backends/deermem_write.h"
+
+#include "backends/params.h"
+#include "core/json_text.h"
+#include "core/log.h"
+#include "core/manifest_write.h"
+#include "core/volume_bucket.h"
+#include "core/volume_side_data.h"
+#include "core/write_source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BACKUP_SUFFIX ".v1.bak" /* what a migration keeps of an earlier layout */
+
+struct clearing {
+    struct deermem_write write;
+    bool all;
+    bool erase;     /* delete_memory: backups of earlier layouts go as well */
+    json_t *agents; /* an array of names */
+    uint64_t cleared;
+    struct write_result written; /* the sum of what was done; upserted and deleted are not set */
+};
+
+static void clearing_clear(struct clearing *clearing)
+{
+    json_decref(clearing->agents);
+    write_result_destroy(&clearing->written);
+}
+#define AUTO_CLEARING CLEANUP(clearing_clear)
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+}
+
+/* ---- what follows a commit ---- */
+
+static void tell_failure(const struct scope *scope, enum status status, const struct error *error)
+{
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        log_warning("clear.leftover", "user=%s agent=%s path=%s reason=%s",
+                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent,
+                    LOG_VALUE(error->path), LOG_VALUE(error->message));
+}
+
+/* A file that listings may not have shown yet. */
+static void remove_if_there(const struct volume *volume, const struct scope *scope, int dir_fd,
+                            const char *name)
+{
+    AUTO_LISTING struct listing listing = {0};
+    struct error error = {0};
+
+    enum status status = volume_list_fd(volume, dir_fd, &listing, &error);
+    if (status == STATUS_OK && listing_find(&listing, name))
+        status = volume_remove_file(volume, dir_fd, name, &error);
+    tell_failure(scope, status, &error);
+}
+
+static void remove_agent_backup(const struct clearing *clearing,
+                                const struct write_session *session, const struct scope *scope)
+{
+    const struct volume *volume = clearing->write.backend->store->volume;
+    AUTO_CLOSE int agent_fd = -1;
+    char path[SCOPE_PATH_MAX];
+
+    (void) snprintf(path, sizeof path, "agents/%s", scope->agent);
+    if (volume_open_dir(volume, session->bucket_fd, path, &agent_fd, NULL) == STATUS_OK)
+        remove_if_there(volume, scope, agent_fd, "memory.json" BACKUP_SUFFIX);
+}
+
+static void remove_bucket_backup(const struct clearing *clearing,
+                                 const struct write_session *session)
+{
+    const struct store *store = clearing->write.backend->store;
+    char name[SCOPE_NAME_MAX + sizeof BACKUP_SUFFIX];
+
+    (void) snprintf(name, sizeof name, "%s" BACKUP_SUFFIX, store->source.manifest_name);
+    remove_if_there(store->volume, &session->scope, session->bucket_fd, name);
+}
+
+static void remove_side_data(const struct clearing *clearing, const struct write_session *session,
+                             const struct scope *scope)
+{
+    struct error error = {0};
+    bool left = false;
+
+    enum status status = volume_side_data_clear(clearing->write.backend->store->volume,
+                                                session->bucket_fd, scope->agent, &left, &error);
+    tell_failure(scope, status, &error);
+    if (clearing->erase)
+        remove_agent_backup(clearing, session, scope);
+}
+
+/* ---- one agent ---- */
+
+static enum status build_clearing(void *context, struct draft *draft, struct change_set *set,
+                                  struct error *error)
+{
+    AUTO_JSON json_t *facts = NULL;
+
+    (void) context;
+    enum status status = draft_list(draft, &facts, error);
+    return status == STATUS_OK ? deermem_add_deletes(set, facts, error) : status;
+}
+
+static void after_clearing(void *context, struct write_session *session)
+{
+    const struct clearing *clearing = context;
+
+    remove_side_data(clearing, session, clearing->write.call->scope);
+}
+
+static enum status clear_one(struct clearing *clearing, struct error *error)
+{
+    const struct write_request how = {
+        .has_agent = true,
+        .needs_facts = true,
+        .retries = true,
+        .build = build_clearing,
+        .after = after_clearing,
+        .context = clearing,
+    };
+
+    enum status status = deermem_write_run(&clearing->write, &how, &clearing->written, error);
+    if (status != STATUS_OK)
+        return status;
+    clearing->cleared = json_array_size(clearing->written.deleted);
+    return json_array_append_new(clearing->agents,
+                                 json_string(clearing->write.call->scope->agent)) == 0
+               ? STATUS_OK
+               : no_memory(error);
+}
+
+/* ---- everything ---- */
+
+static enum status collect_agent(void *context, const char *agent)
+{
+    json_t *agents = context;
+
+    return json_array_append_new(agents, json_string(agent)) == 0 ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(json_string_value(*(json_t *const *) a), json_string_value(*(json_t *const *) b));
+}
+
+/* In the order of their names, so that a repeat meets them in the same one. */
+static enum status list_agents(struct clearing *clearing, struct write_session *session,
+                               struct error *error)
+{
+    struct store *store = clearing->write.backend->store;
+    AUTO_JSON json_t *unsorted = json_array();
+
+    if (!unsorted)
+        return no_memory(error);
+    enum status status =
+        bucket_list_agents(store->buckets, session->bucket_fd, collect_agent, unsorted, error);
+    if (status != STATUS_OK)
+        return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    size_t count = json_array_size(unsorted);
+    AUTO_FREE json_t **names = calloc(count + 1, sizeof(json_t *));
+    if (!names)
+        return no_memory(error);
+    for (size_t i = 0; i < count; i++)
+        names[i] = json_array_get(unsorted, i);
+    qsort(names, count, sizeof(json_t *), compare_names);
+    for (size_t i = 0; i < count; i++) {
+        if (json_array_append(clearing->agents, names[i]) != 0)
+            return no_memory(error);
+    }
+    return STATUS_OK;
+}
+
+/* One commit of a draft that `build` fills. */
+static enum status commit_one(struct clearing *clearing, struct write_session *session,
+                              const struct scope *scope, bool has_agent, write_build build,
+                              uint64_t *ret_deleted, struct error *error)
+{
+    AUTO_WRITE_SOURCE struct write_source source = {0};
+    AUTO_DRAFT struct draft *draft = NULL;
+    AUTO_CHANGE_SET struct change_set set = {0};
+    AUTO_OUTCOME struct draft_outcome outcome = {0};
+
+    enum status status = write_session_load(session, error);
+    if (status == STATUS_OK && has_agent)
+        status = write_source_open(session, scope, true, &source, error);
+    if (status != STATUS_OK)
+        return status;
+    const struct draft_options options = {
+        .scope = scope,
+        .has_agent = has_agent,
+        .manifest = session->has_manifest ? &session->manifest : NULL,
+        .wall_ns = session->wall_ns,
+        .source = write_source_functions(&source),
+    };
+    if (draft_create(&options, &draft) != STATUS_OK)
+        return no_memory(error);
+    status = build(NULL, draft, &set, error);
+    if (status == STATUS_OK)
+        status = draft_apply(draft, &set, &outcome, NULL, error);
+    write_source_close(&source);
+    int64_t revision = draft_revision(draft) + outcome.changed;
+    if (status == STATUS_OK)
+        status = write_session_commit(session, draft, source.is_empty, error);
+    if (status != STATUS_OK)
+        return status;
+    clearing->written.revision = revision;
+    clearing->written.changed = clearing->written.changed || outcome.changed;
+    *ret_deleted += json_array_size(outcome.deleted);
+    return STATUS_OK;
+}
+
+static enum status build_blank(void *context, struct draft *draft, struct change_set *set,
+                               struct error *error)
+{
+    (void) context;
+    if (!draft_manifest(draft))
+        return STATUS_OK;
+    AUTO_JSON json_t *blank = manifest_blank_summaries(draft_manifest(draft));
+    return blank ? change_set_set_summaries(set, blank, error) : no_memory(error);
+}
+
+/* An agent at a time, then the summaries: what was done stands if something later fails. */
+static enum status clear_all(void *context, struct write_session *session, struct error *error)
+{
+    struct clearing *clearing = context;
+    struct scope scope = session->scope;
+    uint64_t ignored = 0;
+    const json_t *name;
+    size_t i;
+
+    enum status status = list_agents(clearing, session, error);
+    if (status != STATUS_OK)
+        return status;
+    json_array_foreach(clearing->agents, i, name)
+    {
+        (void) snprintf(scope.agent, sizeof scope.agent, "%s", json_string_value(name));
+        status =
+            commit_one(clearing, session, &scope, true, build_clearing, &clearing->cleared, error);
+        if (status != STATUS_OK)
+            return status;
+        remove_side_data(clearing, session, &scope);
+    }
+    status = commit_one(clearing, session, &session->scope, false, build_blank, &ignored, error);
+    if (status == STATUS_OK)
+        status = write_session_load(session, error);
+    if (status == STATUS_OK)
+        write_session_last_updated(session, clearing->written.last_updated);
+    if (status == STATUS_OK && clearing->erase)
+        remove_bucket_backup(clearing, session);
+    return status;
+}
+
+/* ---- methods ---- */
+
+/* A missing name never widens what is cleared. */
+static enum status take_clearing(struct clearing *clearing, struct error *error)
+{
+    const struct backend_call *call = clearing->write.call;
+
+    enum status status = params_boolean(call->params, "all", &clearing->all, error);
+    if (status != STATUS_OK)
+        return status;
+    if (clearing->all == call->agent_given)
+        return error_set(error, STATUS_INVALID, NULL,
+                         "agent_name or \"all\": true is required, and not both");
+    clearing->agents = json_array();
+    return clearing->agents ? STATUS_OK : no_memory(error);
+}
+
+/* Fact files that could not be understood stay: nobody has seen what is in them. */
+static enum status append_kept(struct clearing *clearing, struct text *result, struct error *error)
+{
+    AUTO_JSON json_t *kept = json_array();
+    const json_t *name;
+    size_t i;
+
+    json_array_foreach(clearing->agents, i, name)
+    {
+        AUTO_TEXT struct text answer = {0};
+        AUTO_JSON json_t *list = NULL;
+        struct scope scope = *clearing->write.call->scope;
+        struct backend_call call = *clearing->write.call;
+        (void) snprintf(scope.agent, sizeof scope.agent, "%s", json_string_value(name));
+        call.scope = &scope;
+        enum status status = deermem_list_facts(clearing->write.backend, &call, &answer, error);
+        if (status == STATUS_OK)
+            status = json_text_read(text_string(&answer), answer.size, JSON_TEXT_DEPTH_MAX, &list,
+                                    error);
+        if (status != STATUS_OK)
+            return status;
+        if (!kept || json_array_extend(kept, json_object_get(list, "broken")) != 0)
+            return no_memory(error);
+    }
+    text_append_string(result, ",\"kept\":");
+    json_text_write(result, kept);
+    return STATUS_OK;
+}
+
+static enum status clear(struct clearing *clearing, struct text *result, struct error *error)
+{
+    const struct backend_call *call = clearing->write.call;
+    struct backend *backend = clearing->write.backend;
+
+    enum status status = take_clearing(clearing, error);
+    if (status != STATUS_OK)
+        return status;
+    if (!call->may_block)
+        return STATUS_WOULD_BLOCK;
+    clearing->written.attempts = 1;
+    if (clearing->all)
+        status = writer_run_alone(backend->writer, call->scope, call->deadline_ns, call->thread,
+                                  clear_all, clearing, &clearing->written.index_behind, error);
+    else
+        status = clear_one(clearing, error);
+    if (status != STATUS_OK)
+        return status;
+    text_append_format(result, "{\"cleared\":%" PRIu64 ",\"agents\":", clearing->cleared);
+    json_text_write(result, clearing->agents);
+    text_append_char(result, ',');
+    deermem_write_common(result, &clearing->written);
+    return append_kept(clearing, result, error);
+}
+
+enum status deermem_clear_memory(struct backend *backend, const struct backend_call *call,
+                                 struct text *result, struct error *error)
+{
+    AUTO_CLEARING struct clearing clearing = {.write = {.backend = backend, .call = call}};
+
+    enum status status = clear(&clearing, result, error);
+    if (status == STATUS_OK)
+        status = deermem_append_answer(backend, call, deermem_get_memory, result, error);
+    text_append_char(result, '}');
+    return status;
+}
+
+enum status deermem_delete_memory(struct backend *backend, const struct backend_call *call,
+                                  struct text *result, struct error *error)
+{
+    AUTO_CLEARING struct clearing clearing = {
+        .write = {.backend = backend, .call = call},
+        .erase = true,
+    };
+
+    enum status status = clear(&clearing, result, error);
+    text_append_char(result, '}');
+    return status;
+}

@@ -1,0 +1,47 @@
+/* backends/deermem_write.h - what the writing methods share: running a write, and telling of it.
+ */
+#ifndef MEMSYNC_BACKENDS_DEERMEM_WRITE_H
+#define MEMSYNC_BACKENDS_DEERMEM_WRITE_H
+
+#include "backends/deermem.h"
+
+/* A write of one call, before its build is known. */
+struct deermem_write {
+    struct backend *backend;
+    const struct backend_call *call;
+};
+
+/* Runs `build` with `write` as the beginning of its context. STATUS_WOULD_BLOCK on a thread that
+ * must not wait. */
+MUST_CHECK enum status deermem_write_run(const struct deermem_write *write,
+                                         const struct write_request *how, struct write_result *ret,
+                                         struct error *error);
+
+/* Appends "revision":..,"changed":..,"last_updated":..,"index":..,"attempts":.. */
+void deermem_write_common(struct text *result, const struct write_result *write);
+
+/* Appends the members that another method answers with, e.g. `,"memory":{...},"scope":{...}`. */
+MUST_CHECK enum status deermem_append_answer(struct backend *backend,
+                                             const struct backend_call *call, backend_method method,
+                                             struct text *result, struct error *error);
+
+/* The same with deermem_get_memory(), if the call's parameter `memory` is true. */
+MUST_CHECK enum status deermem_append_memory(struct backend *backend,
+                                             const struct backend_call *call, struct text *result,
+                                             struct error *error);
+
+/* STATUS_INVALID when `memory` is no truth value: asked before anything is written. */
+MUST_CHECK enum status deermem_check_memory(const struct backend_call *call, struct error *error);
+
+/* A fact_id parameter that a fact can have. */
+MUST_CHECK enum status deermem_take_id(const json_t *params, const char **ret, struct error *error);
+
+/* Copies what a request gives for a fact into a document: `content`, `category`, `confidence`,
+ * `topics`, `source`, `source_error`; what is missing or null is left as it is. */
+MUST_CHECK enum status deermem_copy_fields(const json_t *params, json_t *fact, struct error *error);
+
+/* Adds removals of these facts (documents), each at the revision that it has. */
+MUST_CHECK enum status deermem_add_deletes(struct change_set *set, const json_t *facts,
+                                           struct error *error);
+
+#endif
