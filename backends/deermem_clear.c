@@ -224,6 +224,21 @@ static enum status build_blank(void *context, struct draft *draft, struct change
     return blank ? change_set_set_summaries(set, blank, error) : no_memory(error);
 }
 
+/* Facts of an earlier layout are to go too, and their copies to stay. */
+static enum status migrate(struct write_session *session, const struct scope *scope,
+                           struct error *error)
+{
+    AUTO_MIGRATION_RESULT struct migration_result result = {0};
+    const struct migration_request request = {
+        .scope = scope,
+        .has_agent = true,
+        .without_summaries = true,
+    };
+
+    enum status status = write_session_load(session, error);
+    return status == STATUS_OK ? migration_run(session, &request, &result, error) : status;
+}
+
 /* An agent at a time, then the summaries: what was done stands if something later fails. */
 static enum status clear_all(void *context, struct write_session *session, struct error *error)
 {
@@ -233,14 +248,18 @@ static enum status clear_all(void *context, struct write_session *session, struc
     const json_t *name;
     size_t i;
 
-    enum status status = list_agents(clearing, session, error);
+    enum status status = migrate(session, &session->scope, error);
+    if (status == STATUS_OK)
+        status = list_agents(clearing, session, error);
     if (status != STATUS_OK)
         return status;
     json_array_foreach(clearing->agents, i, name)
     {
         (void) snprintf(scope.agent, sizeof scope.agent, "%s", json_string_value(name));
-        status =
-            commit_one(clearing, session, &scope, true, build_clearing, &clearing->cleared, error);
+        status = migrate(session, &scope, error);
+        if (status == STATUS_OK)
+            status = commit_one(clearing, session, &scope, true, build_clearing, &clearing->cleared,
+                                error);
         if (status != STATUS_OK)
             return status;
         remove_side_data(clearing, session, &scope);

@@ -187,6 +187,74 @@ class Migration(unittest.TestCase):
                 running.rpc(method, user_id="alice")
             self.assertEqual(volumes.files_of(directory.volume), before)
 
+    def test_searching_leaves_the_earlier_default_agent_as_it_is(self):
+        # The notes on what was found would keep the peers from migrating it.
+        with volumes.Directory(volumes.shared_path("volumes", "lead-agent-moved", "volume")) as directory, \
+                agent.Agent(agent.binary("memsyncd"), directory.volume) as running:
+            before = volumes.files_of(directory.volume)
+            found = running.rpc("search", user_id="alice", agent_name="lead-agent", query="earlier mapping")
+            self.assertTrue(found["results"])
+            self.assertEqual(running.stop(), 0, running.log_tail())
+            self.assertEqual(volumes.files_of(directory.volume), before)
+
+    def test_a_write_comes_after_the_migration(self):
+        for name in ("v1-write-first", "lead-agent-moved"):
+            with self.subTest(name), \
+                    volumes.Directory(volumes.shared_path("volumes", name, "volume")) as directory, \
+                    agent.Agent(agent.binary("memsyncd"), directory.volume) as running:
+                old = running.rpc("list_facts", user_id="alice")["facts"]
+                made = running.rpc("create_fact", user_id="alice", content="Written first.")
+                facts = running.rpc("list_facts", user_id="alice")["facts"]
+                self.assertEqual([fact for fact in facts if fact["content"] != "Written first."], old)
+                self.assertEqual(len(facts), len(old) + 1)
+                last = volumes.shared_json("volumes", name, "expect.json")["scopes"][0]["document"]["revision"]
+                self.assertEqual(made["revision"], last + 1)
+
+    def test_a_write_for_another_agent_keeps_the_old_list(self):
+        with volumes.Directory(volumes.shared_path("volumes", "v1-both", "volume")) as directory, \
+                agent.Agent(agent.binary("memsyncd"), directory.volume) as running:
+            made = running.rpc("create_fact", user_id="alice", agent_name="agent-b", content="Written first.")
+            self.assertEqual(made["revision"], 2)
+            for name, fact_id in (("__default__", "fact_user"), ("agent-a", "fact_agent")):
+                facts = running.rpc("list_facts", user_id="alice", agent_name=name)["facts"]
+                self.assertEqual([fact["id"] for fact in facts], [fact_id])
+            running.rpc("update_summaries", user_id="alice", summaries={"user": {"topOfMind": {"summary": "New."}}})
+            running.rpc("delete_fact", user_id="alice", agent_name="agent-a", fact_id="fact_agent")
+            self.assertEqual(running.rpc("list_facts", user_id="alice", agent_name="agent-a")["count"], 0)
+
+    def test_a_write_is_refused_where_the_migration_stops(self):
+        with volumes.Directory(volumes.shared_path("volumes", "v1-bad-facts", "volume")) as directory, \
+                agent.Agent(agent.binary("memsyncd"), directory.volume) as running:
+            before = volumes.files_of(directory.volume)
+            for method, params in (("create_fact", {"content": "New."}), ("update_summaries", {"summaries": {}}),
+                                   ("clear_memory", {"all": True}), ("delete_fact", {"fact_id": "fact_x"})):
+                with self.subTest(method), self.assertRaises(RpcError) as caught:
+                    running.rpc(method, user_id="second", **params)
+                self.assertEqual((caught.exception.code, caught.exception.data["reason"]), (CONFLICT, "migration"))
+            self.assertEqual(volumes.files_of(directory.volume), before)
+
+    def test_clearing_everything_takes_the_earlier_layouts_along(self):
+        for name, copy in (("v1-both", "agents/agent-a/memory.json.v1.bak"), ("v1-list", "memory.json.v1.bak"),
+                           ("lead-agent-moved", None)):
+            with self.subTest(name), \
+                    volumes.Directory(volumes.shared_path("volumes", name, "volume")) as directory, \
+                    agent.Agent(agent.binary("memsyncd"), directory.volume) as running:
+                running.rpc("clear_memory", user_id="alice", all=True)
+                files = volumes.files_of(directory.volume)
+                self.assertFalse([path for path in files if path.endswith(".md")], files)
+                if copy:
+                    self.assertIn(f"users/alice/{copy}", files)
+                summaries = running.rpc("get_summaries", user_id="alice")["summaries"]
+                self.assertFalse([section for part in ("user", "history") for section in summaries[part].values()
+                                  if section["summary"]])
+
+    def test_a_summary_in_its_way_does_not_keep_a_memory_from_being_cleared(self):
+        with volumes.Directory(volumes.shared_path("volumes", "v1-per-agent-conflicts", "volume")) as directory, \
+                agent.Agent(agent.binary("memsyncd"), directory.volume) as running:
+            running.rpc("clear_memory", user_id="summary", all=True)
+            self.assertIn("users/summary/agents/agent-a/memory.json.v1.bak", volumes.files_of(directory.volume))
+            self.assertEqual(running.rpc("list_facts", user_id="summary", agent_name="agent-a")["count"], 0)
+
     def test_a_user_without_anything(self):
         with volumes.Directory(volumes.shared_path("volumes", "one-fact", "volume")) as directory, \
                 agent.Agent(agent.binary("memsyncd"), directory.volume) as running:
