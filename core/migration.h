@@ -24,8 +24,7 @@ struct migration_request {
 
 struct migration_result {
     bool migrated;        /* false: there was nothing to migrate */
-    json_t *from_version; /* as it stood in the old file or stands in the manifest, whatever it is;
-                             NULL: none */
+    json_t *from_version; /* what the old file, or else the manifest, says; NULL: nothing */
     uint64_t facts;       /* that became files */
     int64_t revision;     /* of the manifest, now */
 };
@@ -33,9 +32,9 @@ void migration_result_destroy(struct migration_result *result);
 #define AUTO_MIGRATION_RESULT CLEANUP(migration_result_destroy)
 
 /* Migrates what concerns the scope, if there is anything; the session's manifest is loaded, before
- * and afterwards. STATUS_CONFLICT with the member `reason` "migration": something cannot be taken over,
- * the path and the message tell what. STATUS_CORRUPT: a fact file that is in the way cannot be
- * understood. Else as writes. Scopes of the user whose rows may be behind are forgotten by the
+ * and afterwards. STATUS_CONFLICT with the member `reason` "migration": something cannot be taken
+ * over, the path and the message tell what. STATUS_CORRUPT: a fact file that is in the way cannot
+ * be understood. Else as writes. Scopes of the user whose rows may be behind are forgotten by the
  * index, also when it stopped half way. */
 MUST_CHECK enum status migration_run(struct write_session *session,
                                      const struct migration_request *request,
