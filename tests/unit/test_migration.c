@@ -531,14 +531,19 @@ static void kill_at(unsigned which, enum pause_point point, unsigned nth, bool *
 
 Test(migration, killed_at_any_point_it_is_finished_by_the_next_write)
 {
+    const enum pause_point points[] = {
+        PAUSE_COMMIT_AFTER_LOCK,     PAUSE_COMMIT_AFTER_BACKUP,     PAUSE_COMMIT_AFTER_JOURNAL,
+        PAUSE_COMMIT_AFTER_FACT,     PAUSE_COMMIT_BEFORE_CHECK,     PAUSE_COMMIT_BEFORE_MANIFEST,
+        PAUSE_COMMIT_AFTER_MANIFEST, PAUSE_COMMIT_BEFORE_COMMITTED, PAUSE_COMMIT_AFTER_COMMITTED,
+        PAUSE_COMMIT_AFTER_CLEANUP,
+    };
     unsigned kills = 0;
 
     for (unsigned which = 0; which < SOURCES_COUNT; which++) {
-        for (unsigned point = PAUSE_COMMIT_AFTER_LOCK; point <= PAUSE_COMMIT_AFTER_CLEANUP;
-             point++) {
+        for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
             bool killed = true;
             for (unsigned nth = 1; killed; nth++) {
-                kill_at(which, (enum pause_point) point, nth, &killed);
+                kill_at(which, points[i], nth, &killed);
                 kills += killed;
             }
         }
