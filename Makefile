@@ -171,8 +171,18 @@ asan: deps ## the tests under address and undefined-behaviour sanitizers
 
 .PHONY: tsan
 tsan: deps ## races and server under the thread sanitizer
-	$(Q)$(SUBMAKE) FLAVOUR=tsan build/tsan/tests/race/run build/tsan/memsyncd build/tsan/memsync
+	$(Q)$(SUBMAKE) FLAVOUR=tsan build/tsan/tests/race/run build/tsan/chaos/replay/run build/tsan/memsyncd build/tsan/memsync
 	$(Q)$(PYTHON) tests/run.py --build build/tsan --tsan $(TESTS)
+
+# Longer than `check` does: SECONDS for each part, SEED where chance begins.
+SEED ?= 1
+SECONDS ?= 60
+.PHONY: chaos
+chaos: deps ## schedules, chance and everything at once, for longer: SEED=1 SECONDS=60
+	$(Q)$(SUBMAKE) FLAVOUR=test $(patsubst $(BUILD)/%,build/test/%,$(CHAOS_PROGRAMS))
+	$(Q)build/test/chaos/replay/run --repeat 3
+	$(Q)build/test/chaos/replay/run --random --seed $(SEED) --seconds $(SECONDS)
+	$(Q)build/test/chaos/replay/run --together --seed $(SEED) --seconds $(SECONDS)
 
 .PHONY: valgrind
 valgrind: deps-lint ## the races under valgrind's memcheck
@@ -196,7 +206,7 @@ demo: deps ## index a sample volume, search it, watch a change arrive
 
 # ---- lint ----
 
-C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find agent backends core ipc tests -name '*.[ch]')
+C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find agent backends chaos core ipc tests -name '*.[ch]')
 TIDY_FILES = $(CORE) $(BACKENDS) $(IPC) $(CLIENT) $(CLI) $(AGENT) agent/main.c
 
 .PHONY: check-format

@@ -335,16 +335,15 @@ enum status draft_find_content(struct draft *draft, const char *content, size_t 
 
 /* ---- change sets ---- */
 
-static enum status manifest_conflict(const struct draft *draft, const struct change_set *set,
-                                     struct error *error)
+enum status draft_manifest_conflict(int64_t expected, int64_t current, struct error *error)
 {
     (void) error_set(error, STATUS_CONFLICT, NULL,
                      "the memory is at revision %" PRId64 ", not at %" PRId64
                      ": read it again, then decide",
-                     draft_revision(draft), set->manifest_revision);
+                     current, expected);
     error_add_member(error, "reason", "\"manifest_revision\"");
-    error_add_member(error, "expected", "%" PRId64, set->manifest_revision);
-    error_add_member(error, "current", "%" PRId64, draft_revision(draft));
+    error_add_member(error, "expected", "%" PRId64, expected);
+    error_add_member(error, "current", "%" PRId64, current);
     return STATUS_CONFLICT;
 }
 
@@ -422,7 +421,7 @@ static enum status check_set(struct draft *draft, const struct change_set *set, 
         return status;
     bool fits = !set->has_manifest_revision || set->manifest_revision == draft_revision(draft);
     if (!fits && !change_set_can_rebase(set))
-        return manifest_conflict(draft, set, error);
+        return draft_manifest_conflict(set->manifest_revision, draft_revision(draft), error);
     if (ret_rebased)
         *ret_rebased = !fits;
     for (size_t i = 0; status == STATUS_OK && i < set->upsert_count; i++) {

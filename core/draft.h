@@ -106,6 +106,9 @@ MUST_CHECK enum status draft_apply(struct draft *draft, const struct change_set 
  * itself is to be written anew. */
 void draft_touch(struct draft *draft);
 
+/* The answer to a change that expects another manifest revision than the current one. */
+enum status draft_manifest_conflict(int64_t expected, int64_t current, struct error *error);
+
 /* True once a set has changed something: the next revision will be another one. */
 bool draft_has_changed(const struct draft *draft);
 

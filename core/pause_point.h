@@ -20,6 +20,7 @@
     X(INSTALL_BEFORE_COMMIT)   /* rows are in the transaction, which is still open */              \
     X(REFRESH_AFTER_INSTALL)   /* the transaction was committed */                                 \
     X(SEARCH_BEFORE_QUERY)     /* the compare is done, the index not yet read */                   \
+    X(SEARCH_AFTER_JOIN)       /* it will wait for a refresh that somebody else does */            \
     X(RECOVER_AFTER_LOCK)      /* a dead writer's journal is about to be rolled back */            \
     X(RECOVER_AFTER_FACT)      /* after each fact that was restored or removed */                  \
     X(RECOVER_BEFORE_MANIFEST) /* the facts are back, the manifest is not */                       \

@@ -255,6 +255,7 @@ static bool refresh_one(struct settling *settling, size_t i, struct refresh_resu
         refresher_run(store, settling->reading->reader, &run, ret);
         return true;
     }
+    pause_here(PAUSE_SEARCH_AFTER_JOIN);
     if (refresh_wait(store->refreshes, scope, number, settling->request->deadline_ns, ret))
         return true;
     (void) error_set(error, STATUS_UNAVAILABLE, NULL, "the scope is still being read");

@@ -25,9 +25,10 @@ enum actor_where {
 };
 
 /* A refresh of these scopes, all files read again; it begins with the first actor_lead(). Its
- * threads take the numbers from `first_number` on, one a scope. */
+ * threads take the numbers from `first_number` on, one a scope. `in_table`: it is a run of the
+ * node's own table, which searches may join. */
 struct actor *actor_refresh(struct temp_store *store, const struct step_scope *scopes, size_t count,
-                            unsigned first_number);
+                            unsigned first_number, bool in_table);
 
 struct writer;
 
@@ -55,6 +56,10 @@ bool actor_stands(struct actor *actor);
 
 /* True while no thread of it has come to `point` since the last actor_lead(). */
 bool actor_has_not_reached(const struct actor *actor, enum pause_point point);
+
+/* A search. */
+struct asking;
+struct actor *actor_search(struct temp_store *store, struct asking *asking, unsigned number);
 
 /* What an own write's thread does: the step's changes, through the writer, with a reader of the
  * store's. Any thread. */

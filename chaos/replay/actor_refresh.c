@@ -17,10 +17,24 @@ static void make_view(const struct store *store, struct store *ret)
     ret->index = store->index;
     ret->installs = store->installs;
     ret->notes = store->notes;
+    ret->own_writes = store->own_writes;
     ret->looks = store->looks;
     ret->read_only = store->read_only;
     if (refresh_table_create(&ret->refreshes) != STATUS_OK)
         test_die("no memory for a refresh");
+}
+
+static void run_in(struct store *store, struct index_reader *reader, const struct scope *scope,
+                   struct refresh_result *ret)
+{
+    struct refresh_run run;
+    uint64_t number;
+
+    if (refresh_request(store->refreshes, scope, REFRESH_URGENT, REFRESH_WISH_FULL, &number) !=
+            STATUS_OK ||
+        !refresh_claim(store->refreshes, scope, &run))
+        test_die("the scope is being refreshed already");
+    refresher_run(store, reader, &run, ret);
 }
 
 static void run_refresh(struct actor_thread *thread)
@@ -28,19 +42,13 @@ static void run_refresh(struct actor_thread *thread)
     struct actor *actor = thread->actor;
     struct store *view = calloc(1, sizeof *view);
     struct index_reader *reader = NULL;
-    struct refresh_run run;
     struct refresh_result result;
-    uint64_t number;
 
     if (!view || index_reader_create(actor->store->store->index, &reader, NULL) != STATUS_OK)
         test_die("no memory for a refresh");
     make_view(actor->store->store, view);
-    const struct scope *scope = &actor->scopes[thread - actor->threads];
-    if (refresh_request(view->refreshes, scope, REFRESH_URGENT, REFRESH_WISH_FULL, &number) !=
-            STATUS_OK ||
-        !refresh_claim(view->refreshes, scope, &run))
-        test_die("no memory for a refresh");
-    refresher_run(view, reader, &run, &result);
+    run_in(actor->in_table ? actor->store->store : view, reader,
+           &actor->scopes[thread - actor->threads], &result);
     thread->status = result.status;
     refresh_table_destroy(&view->refreshes);
     index_reader_destroy(&reader);
@@ -48,10 +56,11 @@ static void run_refresh(struct actor_thread *thread)
 }
 
 struct actor *actor_refresh(struct temp_store *store, const struct step_scope *scopes, size_t count,
-                            unsigned first_number)
+                            unsigned first_number, bool in_table)
 {
     struct actor *actor = actor_create(store, count, first_number, run_refresh);
 
+    actor->in_table = in_table;
     for (size_t i = 0; i < count; i++) {
         char name[2 * STEP_NAME_SIZE];
         (void) snprintf(name, sizeof name, "%s/%s", scopes[i].user, scopes[i].agent);

@@ -5,11 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+static unsigned number_of(const struct step *step)
+{
+    unsigned number = step->number + (step->in_table ? PLAYER_TABLE : 0);
+
+    if (step->number == 0 || number >= PLAYER_ACTORS)
+        test_die("no such actor: %s", step->text);
+    return number;
+}
+
 static struct led *led_of(struct led leds[PLAYER_ACTORS], const struct step *step)
 {
-    if (step->number == 0 || step->number >= PLAYER_ACTORS)
-        test_die("no such actor: %s", step->text);
-    return &leds[step->number];
+    return &leds[number_of(step)];
 }
 
 static struct led *begun(struct player *player, struct led leds[PLAYER_ACTORS],
@@ -104,14 +111,14 @@ static void begin_refresh(struct player *player, const struct step *step)
     *led = (struct led){
         .actor = actor_refresh(player->store, everything ? player->scopes : step->scopes,
                                everything ? player->scope_count : step->scope_count,
-                               (step->number - 1) * STEP_SCOPES_MAX + 1),
+                               (number_of(step) - 1) * STEP_SCOPES_MAX + 1, step->in_table),
     };
 }
 
 void play_refresh_capture(struct player *player, const struct step *step)
 {
     begin_refresh(player, step);
-    lead_to(player, &player->refreshes[step->number], PAUSE_SET(SNAPSHOT_AFTER_CAPTURE));
+    lead_to(player, led_of(player->refreshes, step), PAUSE_SET(SNAPSHOT_AFTER_CAPTURE));
 }
 
 void play_refresh_facts(struct player *player, const struct step *step)
@@ -197,11 +204,14 @@ static void wake_refreshes(struct player *player)
  * read anew, behind another one that stands in a transaction. */
 static bool comes_to_its_end(struct player *player, struct led *led)
 {
+    struct install_queue *installs = player->store->store->installs;
+
     for (unsigned i = 0; i < ACTOR_PATIENCE_MS; i++) {
-        if (actor_alive(led->actor) == 0)
+        unsigned alive = actor_alive(led->actor);
+        if (alive == 0)
             return true;
         const struct led *next = longest_blocked(player->refreshes, NULL);
-        if (next && actor_stands(next->actor))
+        if (next && actor_stands(next->actor) && install_queue_length(installs) > alive)
             return false;
         temp_nap();
     }
@@ -216,7 +226,8 @@ static void finish_refresh(struct player *player, struct led *led)
     }
     for (size_t i = 0; i < PLAYER_ACTORS; i++) {
         const struct led *other = &player->refreshes[i];
-        if (other->blocked && !actor_has_not_reached(other->actor, PAUSE_INSTALL_BEFORE_COMMIT))
+        if (other->blocked && !other->again &&
+            !actor_has_not_reached(other->actor, PAUSE_INSTALL_BEFORE_COMMIT))
             player_found(player, "R%zu has not waited for it", i);
     }
     actor_lead(led->actor, PAUSE_SET_NONE);
@@ -226,6 +237,7 @@ static void finish_refresh(struct player *player, struct led *led)
         led->blocked = true;
         led->since = ++player->blocked;
         led->to_the_end = true;
+        led->again = true;
     }
     if (player->installing == led)
         player->installing = NULL;
@@ -247,7 +259,7 @@ void play_refresh_all(struct player *player, const struct step *step)
         return;
     }
     begin_refresh(player, step);
-    finish_refresh(player, &player->refreshes[step->number]);
+    finish_refresh(player, led_of(player->refreshes, step));
 }
 
 /* ---- own writes ---- */
@@ -365,8 +377,16 @@ void player_end_actors(struct player *player)
         if (player->writes[i].actor)
             actor_lead(player->writes[i].actor, PAUSE_SET_NONE);
     }
+    for (size_t i = 0; i <= PLAYER_ASKERS; i++) {
+        if (player->askings[i].actor)
+            actor_lead(player->askings[i].actor, PAUSE_SET_NONE);
+    }
     for (size_t i = 0; i < PLAYER_ACTORS; i++) {
         actor_destroy(&player->refreshes[i].actor);
         actor_destroy(&player->writes[i].actor);
+    }
+    for (size_t i = 0; i <= PLAYER_ASKERS; i++) {
+        actor_destroy(&player->askings[i].actor);
+        json_decref(player->askings[i].seen.found);
     }
 }

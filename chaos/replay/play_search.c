@@ -1,4 +1,5 @@
 /* What the node's clients see, and what the index says of itself. */
+#include "chaos/replay/actor_private.h"
 #include "chaos/replay/player_private.h"
 #include "core/clock.h"
 #include "core/refresher.h"
@@ -17,15 +18,6 @@
 extern char **environ;
 
 /* ---- one search ---- */
-
-struct search_seen {
-    enum status status;
-    struct error error;
-    json_t *found;   /* "a/f1" to its text */
-    bool unverified; /* of some scope nobody knows whether it is in step */
-    uint64_t refreshes;
-    unsigned files;
-};
 
 static void seen_destroy(struct search_seen *seen)
 {
@@ -115,7 +107,8 @@ static void take_result(const struct search_request *request, const struct searc
             result->reports[i].state == SCOPE_STALE || result->reports[i].state == SCOPE_UNVERIFIED;
 }
 
-static void search(struct player *player, const struct step *step, struct search_seen *seen)
+static void search(struct player *player, const struct step *step, unsigned reader,
+                   struct search_seen *seen)
 {
     struct store *store = player->store->store;
     struct scope scopes[STEP_SCOPES_MAX];
@@ -125,7 +118,8 @@ static void search(struct player *player, const struct step *step, struct search
         .reading = {.scopes = scopes,
                     .count = step->scope_count,
                     .deadline_ns = clock_deadline_ms(DEADLINE_MS),
-                    .may_block = true},
+                    .may_block = true,
+                    .thread = reader},
         .query = WORD,
         .query_size = sizeof WORD - 1,
         .top_k = SEARCH_TOP_K_MAX,
@@ -137,7 +131,8 @@ static void search(struct player *player, const struct step *step, struct search
         temp_store_scope(name, &scopes[i]);
     }
     seen->found = json_object();
-    builder_start(&builder, step);
+    if (reader == 0)
+        builder_start(&builder, step);
     uint64_t refreshes = atomic_load(&store->counters.refreshes);
     if (step->files != NOT_SAID)
         temp_calls_count(TEMP_CALL_OPEN, ".md");
@@ -277,6 +272,19 @@ static void note_seen(struct player *player, const struct search_seen *seen)
                       (unsigned long long) seen->refreshes);
 }
 
+static void judge(struct player *player, const struct step *step, const struct search_seen *seen)
+{
+    note_seen(player, seen);
+    if (seen->status != STATUS_OK && !is_word(step->result, "error"))
+        player_found(player, "the search fails: %s", seen->error.message);
+    judge_found(player, step, seen);
+    judge_counts(player, step, seen);
+    for (size_t i = 0; i < step->scope_count; i++)
+        judge_state(player, step, i);
+    text_append_char(&player->result->outcome, '\n');
+    player->looks++;
+}
+
 void play_search(struct player *player, const struct step *step)
 {
     AUTO_SEARCH_SEEN struct search_seen seen = {0};
@@ -285,16 +293,81 @@ void play_search(struct player *player, const struct step *step)
         player_found(player, "a transaction is open; it would wait for ever");
         return;
     }
-    search(player, step, &seen);
-    note_seen(player, &seen);
-    if (seen.status != STATUS_OK && !is_word(step->result, "error"))
-        player_found(player, "the search fails: %s", seen.error.message);
-    judge_found(player, step, &seen);
-    judge_counts(player, step, &seen);
-    for (size_t i = 0; i < step->scope_count; i++)
-        judge_state(player, step, i);
-    text_append_char(&player->result->outcome, '\n');
-    player->looks++;
+    search(player, step, 0, &seen);
+    judge(player, step, &seen);
+}
+
+/* ---- a search in a thread of its own ---- */
+
+static void run_search(struct actor_thread *thread)
+{
+    struct asking *asking = thread->actor->asking;
+
+    search(asking->player, &asking->step, asking->reader, &asking->seen);
+    thread->status = asking->seen.status;
+}
+
+struct actor *actor_search(struct temp_store *store, struct asking *asking, unsigned number)
+{
+    struct actor *actor = actor_create(store, 1, number, run_search);
+
+    actor->asking = asking;
+    return actor;
+}
+
+/* The one of the step's number; begins when the step names scopes. */
+static struct asking *asking_of(struct player *player, const struct step *step)
+{
+    if (step->number == 0 || step->number > PLAYER_ASKERS)
+        test_die("no such search: %s", step->text);
+    struct asking *asking = &player->askings[step->number];
+    if (step->scope_count > 0) {
+        actor_destroy(&asking->actor);
+        json_decref(asking->seen.found);
+        *asking = (struct asking){.player = player,
+                                  .step = *step,
+                                  .reader = PLAYER_ACTORS + step->number - 1};
+        asking->step.files = NOT_SAID;
+        asking->actor = actor_search(player->store, asking,
+                                     PLAYER_ACTORS * (STEP_SCOPES_MAX + 1) + step->number);
+    }
+    if (!asking->actor)
+        test_die("it has not begun: %s", step->text);
+    return asking;
+}
+
+static void lead_search(struct player *player, const struct step *step, uint64_t stops)
+{
+    struct asking *asking = asking_of(player, step);
+
+    player->wanted++;
+    actor_lead(asking->actor, stops);
+    if (actor_await(asking->actor) == ACTOR_HELD)
+        player->held++;
+    else
+        player_found(player, "it has ended on the way: %s", actor_outcome(asking->actor));
+}
+
+void play_ask_looks(struct player *player, const struct step *step)
+{
+    lead_search(player, step, PAUSE_SET(SEARCH_BEFORE_QUERY));
+}
+
+void play_ask_joins(struct player *player, const struct step *step)
+{
+    lead_search(player, step, PAUSE_SET(SEARCH_AFTER_JOIN));
+}
+
+void play_ask_answers(struct player *player, const struct step *step)
+{
+    struct asking *asking = asking_of(player, step);
+    struct step answered = *step;
+
+    actor_lead(asking->actor, PAUSE_SET_NONE);
+    (void) actor_await(asking->actor);
+    memcpy(answered.scopes, asking->step.scopes, sizeof answered.scopes);
+    answered.scope_count = asking->step.scope_count;
+    judge(player, &answered, &asking->seen);
 }
 
 void play_state(struct player *player, const struct step *step)
@@ -322,7 +395,7 @@ void judge_truth(struct player *player)
         const struct step step = {.scopes = {player->scopes[i]},
                                   .scope_count = 1,
                                   .files = NOT_SAID};
-        search(player, &step, &seen);
+        search(player, &step, 0, &seen);
         recover(player, &player->scopes[i]);
         AUTO_JSON json_t *truth = truth_of(player, &step);
         if (seen.status == STATUS_OK && !seen.unverified && json_equal(truth, seen.found))

@@ -6,8 +6,11 @@
 #include "chaos/replay/actor.h"
 #include "chaos/replay/player.h"
 
-#define PLAYER_READERS 12 /* 0 is the player's own, the others are the own writes' */
+#define PLAYER_READERS 12 /* 0 is the player's own, then come the own writes', then the searches'  \
+                           */
 #define PLAYER_ACTORS 10  /* refreshes, and as many writes */
+#define PLAYER_TABLE 5    /* the first of the refreshes that are in the node's table: T1 is R6 */
+#define PLAYER_ASKERS 2
 #define PLAYER_BROKEN 4
 
 /* An actor and what the player knows of it. */
@@ -16,7 +19,27 @@ struct led {
     bool blocked;    /* it was let go on and must wait for another one */
     unsigned since;  /* blocked: its place among those that are */
     bool to_the_end; /* blocked: and is not to be held when it goes on */
+    bool again;      /* blocked: because it has lost its compare-and-set */
     char user[STEP_NAME_SIZE];
+};
+
+/* What one search has seen. */
+struct search_seen {
+    enum status status;
+    struct error error;
+    json_t *found;   /* "a/f1" to its text */
+    bool unverified; /* of some scope nobody knows whether it is in step */
+    uint64_t refreshes;
+    unsigned files;
+};
+
+/* A search in a thread of its own. */
+struct asking {
+    struct player *player;
+    struct actor *actor;
+    struct step step; /* its scopes are what counts */
+    unsigned reader;
+    struct search_seen seen;
 };
 
 /* Something that cannot be read. */
@@ -44,6 +67,7 @@ struct player {
     unsigned blocked; /* how many have been so far */
     struct led refreshes[PLAYER_ACTORS];
     struct led writes[PLAYER_ACTORS];
+    struct asking askings[PLAYER_ASKERS + 1];
     struct led *installing; /* stands in an open transaction of the index */
     struct broken broken[PLAYER_BROKEN];
     size_t broken_count;
@@ -95,6 +119,9 @@ void play_write_commit(struct player *player, const struct step *step);
 void play_write_install(struct player *player, const struct step *step);
 void play_write_all(struct player *player, const struct step *step);
 void play_write_refuse(struct player *player, const struct step *step);
+void play_ask_looks(struct player *player, const struct step *step);
+void play_ask_joins(struct player *player, const struct step *step);
+void play_ask_answers(struct player *player, const struct step *step);
 void play_search(struct player *player, const struct step *step);
 void play_state(struct player *player, const struct step *step);
 void play_open(struct player *player, const struct step *step);

@@ -45,6 +45,10 @@ enum step_verb {
     STEP_WRITE_INSTALL, /* to the end */
     STEP_WRITE_ALL,
     STEP_WRITE_REFUSE, /* the index will refuse the install of this write */
+    /* a search in a thread of its own */
+    STEP_ASK_LOOKS,   /* it has looked at the manifest, not yet at the index */
+    STEP_ASK_JOINS,   /* it will wait for somebody else's refresh */
+    STEP_ASK_ANSWERS, /* to the end */
     /* the node */
     STEP_SEARCH,
     STEP_STATE,
@@ -75,6 +79,7 @@ struct step {
     char word[STEP_NAME_SIZE]; /* of STEP_PEER_DIE: after which step; of a fact's: its id */
     bool blocked;              /* it must not get there now */
     bool fails;                /* it must end in an error on the way */
+    bool in_table;             /* the refresh is one of the node's own table */
     /* what a search must find */
     json_t *result; /* "a/f1" to its text; "error": no fresh answer; "truth": what lies on the
                        volume now; NULL: not said */

@@ -295,14 +295,25 @@ static bool read_found(struct parser *parser)
     return true;
 }
 
-static bool read_search(struct parser *parser)
+/* None: those of the step before. */
+static bool read_scopes(struct parser *parser)
 {
     while (parser->at < parser->words.count && strcmp(peek(parser), "->") != 0) {
         if (!read_scope(parser, true))
             return false;
     }
+    return true;
+}
+
+static bool read_answer(struct parser *parser)
+{
     return take(parser, "->") ? read_found(parser) && read_looks(parser)
                               : refuse(parser, "nothing is expected");
+}
+
+static bool read_search(struct parser *parser)
+{
+    return read_scopes(parser) && read_answer(parser);
 }
 
 static bool read_state_of(struct parser *parser)
@@ -337,6 +348,14 @@ static const struct step_form {
     {"R", "install", STEP_REFRESH_INSTALL, read_nothing},
     {"R", "publish", STEP_REFRESH_PUBLISH, read_nothing},
     {"R", "all", STEP_REFRESH_ALL, read_scope_or_everything},
+    {"T", "capture", STEP_REFRESH_CAPTURE, read_scope_or_everything},
+    {"T", "facts", STEP_REFRESH_FACTS, read_nothing},
+    {"T", "read", STEP_REFRESH_READ, read_nothing},
+    {"T", "install", STEP_REFRESH_INSTALL, read_nothing},
+    {"T", "publish", STEP_REFRESH_PUBLISH, read_nothing},
+    {"Q", "looks", STEP_ASK_LOOKS, read_scopes},
+    {"Q", "joins", STEP_ASK_JOINS, read_scopes},
+    {"Q", "answers", STEP_ASK_ANSWERS, read_answer},
     {"W", "commit", STEP_WRITE_COMMIT, read_scope_and_changes},
     {"W", "install", STEP_WRITE_INSTALL, read_nothing},
     {"W", "all", STEP_WRITE_ALL, read_scope_and_changes},
@@ -369,6 +388,7 @@ static bool parse(struct parser *parser)
     if (!form)
         return refuse(parser, "no such step");
     parser->step->verb = form->verb;
+    parser->step->in_table = *form->actor == 'T';
     if (!form->read(parser))
         return parser->why[0] ? false : refuse(parser, "something is missing");
     return parser->at == parser->words.count
