@@ -85,7 +85,7 @@ enum status migration_check_copy(const struct volume *volume, const struct migra
                                  struct error *error)
 {
     const struct copy_name copy = copy_of(source);
-    bool there;
+    bool there = false;
 
     return look_for_copy(volume, source, &copy, &there, error);
 }
@@ -120,7 +120,7 @@ enum status migration_keep_copy(const struct volume *volume, const struct migrat
                                 struct error *error)
 {
     const struct copy_name copy = copy_of(source);
-    bool there;
+    bool there = false;
 
     enum status status = look_for_copy(volume, source, &copy, &there, error);
     if (status != STATUS_OK)
