@@ -12,6 +12,11 @@
  * after a roll-back.
  */
 
+/* Where listings are cached, what must be told apart lies further apart than the coarsest tick. */
+#if defined(CACHED) && !defined(CLOCK_MOVES)
+#define CLOCK_MOVES
+#endif
+
 #define NOTHING 7 /* no commit, no inode */
 #define COMMITS 6 /* numbers of commits: 0 to 5 */
 #define INODES 3  /* one live, one held open, one to take: as few as there can be, so they come back */
@@ -76,9 +81,8 @@ byte restarts = RESTARTS;
 #define IS_HELD(inode) (held_inode == (inode))
 #endif
 
-#ifdef CACHED
-/* Where listings are cached, what must be told apart lies further apart than the coarsest tick of a
- * clock, and ctime tells it: no inode comes back. */
+#ifdef CLOCK_MOVES
+/* Any two manifests differ in ctime, which is as if no inode came back. */
 byte next_inode = 1;
 inline replace_manifest(commit)
 {
