@@ -31,7 +31,11 @@
 #define COMMITTED 2
 
 byte manifest;       /* the commit it is of */
+#ifdef FIRST
+byte manifest_inode = NOTHING;
+#else
 byte manifest_inode;
+#endif
 byte fact_a, fact_b; /* the commits that wrote them */
 
 byte journal = GONE;
@@ -73,6 +77,15 @@ byte restarts = RESTARTS;
     ((commit_a) != NOTHING && (commit_b) != NOTHING && SAME_BYTES(commit_a, commit_b) && \
      SAME_INODE(inode_a, inode_b))
 
+/* With -DFIRST there is nothing in the beginning: number 0 stands for no manifest and no fact. Such a
+ * mark is always the same, so it proves nothing by itself. */
+#ifdef FIRST
+#define IS_ABSENT(commit) ((commit) == 0)
+#else
+#define IS_ABSENT(commit) false
+#endif
+#define BARE (fact_a == 0 && fact_b == 0 && journal == GONE)
+
 #define WHOLE (fact_a == facts_a[manifest] && fact_b == facts_b[manifest])
 
 #ifdef NOT_HELD_OPEN
@@ -92,13 +105,14 @@ inline replace_manifest(commit)
     manifest = commit
 }
 #else
-/* A new file comes over the manifest: any inode that nobody uses. */
+/* A new file comes over the manifest: any inode that nobody uses. Or it is removed. */
 inline replace_manifest(commit)
 {
     if
-    :: manifest_inode != 0 && !IS_HELD(0) -> manifest_inode = 0
-    :: manifest_inode != 1 && !IS_HELD(1) -> manifest_inode = 1
-    :: manifest_inode != 2 && !IS_HELD(2) -> manifest_inode = 2
+    :: IS_ABSENT(commit) -> manifest_inode = NOTHING
+    :: !IS_ABSENT(commit) && manifest_inode != 0 && !IS_HELD(0) -> manifest_inode = 0
+    :: !IS_ABSENT(commit) && manifest_inode != 1 && !IS_HELD(1) -> manifest_inode = 1
+    :: !IS_ABSENT(commit) && manifest_inode != 2 && !IS_HELD(2) -> manifest_inode = 2
     fi;
     manifest = commit
 }
