@@ -293,7 +293,7 @@ clear:
          * writes. (It is the shared one; nobody else reads here.) */
         atomic {
             if
-            :: IS_ABSENT(captured) && fact_a == 0 && fact_b == 0 -> goto again_look
+            :: IS_ABSENT(captured) && fact_a == 0 && fact_b == 0 -> goto second_look
 #ifndef ABSENT_IS_A_MARK
             :: IS_ABSENT(captured) && !(fact_a == 0 && fact_b == 0) && lock == FREE ->
                 lock = REFRESHER; goto attempt
@@ -314,7 +314,7 @@ clear:
         atomic { true -> capture() };
 #endif
 #ifdef FIRST
-again_look:
+second_look:
 #endif
 #ifndef NO_SECOND_LOOK
 #if !defined(NO_JOURNAL_CHECK) && !defined(NO_JOURNAL_CHECK_AFTER)
