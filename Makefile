@@ -139,6 +139,28 @@ $(BUILD)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT)) $(BUILD)/li
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
+# A mutant's programs: the files that know it are compiled anew, all else is the build's. Objects come before the
+# archive, so its own versions of these files are not taken. (chaos/mutants/run.py sets the variables.)
+MUTANT_DIR ?= build/mutants/none
+MUTANT_OBJECTS := $(patsubst %.c,$(MUTANT_DIR)/%.o,$(MUTANT_FILES))
+
+$(MUTANT_DIR)/%.o: %.c | packages
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DMEMSYNC_MUTANTS='($(MUTANT_BITS))' -MMD -MP -c $< -o $@
+
+$(MUTANT_DIR)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT))
+$(MUTANT_DIR)/memsyncd: $(call obj,agent/main.c)
+$(MUTANT_DIR)/memsync: $(call obj,$(CLI))
+MUTANT_PROGRAMS := $(addprefix $(MUTANT_DIR)/,chaos/replay/run memsyncd memsync)
+$(MUTANT_PROGRAMS): $(MUTANT_OBJECTS) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
+
+.PHONY: mutant-programs
+mutant-programs: $(MUTANT_PROGRAMS)
+
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
 TOOL_PROGRAMS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOLS))
@@ -184,6 +206,10 @@ chaos: deps ## schedules, chance and everything at once, for longer: SEED=1 SECO
 	$(Q)build/test/chaos/replay/run --random --seed $(SEED) --seconds $(SECONDS)
 	$(Q)build/test/chaos/replay/run --together --seed $(SEED) --seconds $(SECONDS)
 
+.PHONY: mutants
+mutants: deps ## leave out one rule at a time: which scenario notices? MUTANTS='NAME ...'
+	$(Q)$(PYTHON) chaos/mutants/run.py $(if $(MUTANTS),--only $(MUTANTS))
+
 .PHONY: valgrind
 valgrind: deps-lint ## the races under valgrind's memcheck
 	$(Q)$(SUBMAKE) FLAVOUR=test test-programs
@@ -195,9 +221,11 @@ fuzz-smoke: deps-lint ## every fuzzer over its corpus and a short deterministic 
 	$(Q)$(SUBMAKE) FLAVOUR=fuzz fuzz-programs
 	$(Q)$(PYTHON) tests/fuzz/smoke.py build/fuzz/tests/fuzz
 
-.PHONY: model
-model: deps-model ## the protocol's model under spin: as it is, then with each rule left out
-	$(Q)$(PYTHON) chaos/model/run.py $(RUNS)
+.PHONY: chaos-kill
+chaos-kill: deps ## kill agents and peers at every step, and look what is lost
+	$(Q)$(SUBMAKE) FLAVOUR=test all
+	$(Q)$(PYTHON) chaos/kill/kill.py --build build/test --all $(KILL)
+
 
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive

@@ -338,8 +338,9 @@ static enum status name_unmigrated(void *context, const struct scope *scope,
     if (!state->unmigrated)
         return STATUS_OK;
     scope_bucket_path(scope, bucket);
-    text_append_format(&line, "%s (agent %s): old format, needs the peers' migration", bucket,
-                       scope->agent);
+    text_append_format(
+        &line, "%s (agent %s): old format, needs migration (a write, 'memsync migrate', or a peer)",
+        bucket, scope->agent);
     text_append_string(&summary->unmigrated, summary->named > 0 ? "," : "");
     json_text_write_string(&summary->unmigrated, text_string(&line), line.size);
     /* Any status but OK ends the listing. */

@@ -242,12 +242,17 @@ static enum status check_revision(const struct clearing *clearing,
     return draft_manifest_conflict(clearing->revision, current, error);
 }
 
-/* What an agent still has in a file of an earlier layout is its memory too. */
+/* What an agent still has in a file of an earlier layout is its memory too. Its summaries are going
+ * to be blank anyhow. */
 static enum status migrate_agent(struct write_session *session, const struct scope *scope,
                                  struct error *error)
 {
     AUTO_MIGRATION_RESULT struct migration_result result = {0};
-    const struct migration_request request = {.scope = scope, .has_agent = true};
+    const struct migration_request request = {
+        .scope = scope,
+        .has_agent = true,
+        .without_summaries = true,
+    };
 
     enum status status = write_session_load(session, error);
     return status == STATUS_OK ? migration_run(session, &request, &result, error) : status;
@@ -263,6 +268,8 @@ static enum status clear_all(void *context, struct write_session *session, struc
     size_t i;
 
     enum status status = check_revision(clearing, session, error);
+    if (status == STATUS_OK)
+        status = migrate_agent(session, &session->scope, error);
     if (status == STATUS_OK)
         status = list_agents(clearing, session, error);
     if (status != STATUS_OK)

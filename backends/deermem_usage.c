@@ -36,10 +36,16 @@ static enum status write_batch(void *context, struct write_session *session, str
 {
     const struct batch *batch = context;
     bool malformed = false;
+    bool awaits = false;
+    enum status status = STATUS_OK;
 
-    enum status status = volume_usage_add(session->store->volume, session->bucket_fd,
-                                          batch->scope->agent, batch->hits, batch->count,
-                                          batch->usage->half_life_days, &malformed, error);
+    if (strcmp(batch->scope->agent, SCOPE_LEGACY_AGENT) == 0)
+        status = migration_awaits_lead(session, &awaits, error);
+    if (status != STATUS_OK || awaits)
+        return status;
+    status = volume_usage_add(session->store->volume, session->bucket_fd, batch->scope->agent,
+                              batch->hits, batch->count, batch->usage->half_life_days, &malformed,
+                              error);
     if (malformed)
         log_warning("side_data.usage", "user=%s agent=%s what=\"malformed, begun anew\"",
                     LOG_VALUE(batch->scope->has_user ? batch->scope->user : NULL),

@@ -26,6 +26,7 @@ struct step {
 /* One migration. The manifest's facts and the agent's own may belong to two agents. */
 struct migration {
     struct write_session *session;
+    bool without_summaries;
     struct step steps[2];
     size_t count;
     bool has_changed; /* something on the volume */
@@ -125,19 +126,22 @@ static enum status look_for_agent_file(const struct write_session *session,
     return volume_error_at(error, status, path);
 }
 
-static enum status look_for_lead(const struct write_session *session, const struct scope *scope,
-                                 bool *ret_found, struct error *error)
+enum status migration_awaits_lead(const struct write_session *session, bool *ret,
+                                  struct error *error)
 {
     AUTO_CLOSE int fd = -1;
     AUTO_LISTING struct listing listing = {0};
+    struct scope scope = session->scope;
     char path[SCOPE_PATH_MAX];
 
+    *ret = false;
     enum status status = open_below_agents(session, SCOPE_LEGACY_AGENT, &fd, error);
     if (status != STATUS_OK || fd < 0)
         return status;
+    (void) snprintf(scope.agent, sizeof scope.agent, "%s", SCOPE_DEFAULT_AGENT);
     status = volume_list_fd(session->store->volume, fd, &listing, error);
-    *ret_found = status == STATUS_OK && legacy_is_possible(scope, NULL, NULL, &listing);
-    scope_file_path(scope, "agents/" SCOPE_LEGACY_AGENT, path);
+    *ret = status == STATUS_OK && legacy_is_possible(&scope, NULL, NULL, &listing);
+    scope_file_path(&scope, "agents/" SCOPE_LEGACY_AGENT, path);
     return volume_error_at(error, status, path);
 }
 
@@ -154,7 +158,7 @@ static enum status look(const struct write_session *session,
     status = look_for_agent_file(session, request->scope, ret_found, error);
     if (status == STATUS_OK && !*ret_found &&
         strcmp(request->scope->agent, SCOPE_DEFAULT_AGENT) == 0)
-        status = look_for_lead(session, request->scope, ret_found, error);
+        status = migration_awaits_lead(session, ret_found, error);
     return status;
 }
 
@@ -232,6 +236,17 @@ static struct draft_options draft_options_of(const struct write_session *session
     };
 }
 
+/* A refresh tells of the volume's faults without saying where. */
+static enum status name_bucket(const struct step *step, enum status status, struct error *error)
+{
+    char path[SCOPE_PATH_MAX];
+
+    if (!error || error->path[0] || status == STATUS_NO_MEMORY)
+        return status;
+    scope_bucket_path(&step->scope, path);
+    return volume_error_at(error, status, path);
+}
+
 /* Those of the view's facts that the agent has already, by their ids. */
 static enum status find_current(const struct migration *migration, const struct step *step,
                                 json_t *current, struct error *error)
@@ -243,7 +258,7 @@ static enum status find_current(const struct migration *migration, const struct 
 
     enum status status = write_source_open(migration->session, &step->scope, true, &source, error);
     if (status != STATUS_OK)
-        return status;
+        return name_bucket(step, status, error);
     const struct draft_options options = draft_options_of(migration->session, step, &source);
     if (draft_create(&options, &draft) != STATUS_OK)
         return no_memory(error);
@@ -333,7 +348,7 @@ static enum status take_summaries(const struct migration *migration, struct step
     char path[SCOPE_PATH_MAX];
     char cause[ERROR_MESSAGE_MAX];
 
-    if (!step->view.agent_root)
+    if (!step->view.agent_root || migration->without_summaries)
         return STATUS_OK;
     enum status status =
         migration_merge_summaries(session->has_manifest ? session->manifest.root : NULL,
@@ -528,7 +543,10 @@ static void log_outcome(const struct write_session *session, const struct migrat
 enum status migration_run(struct write_session *session, const struct migration_request *request,
                           struct migration_result *ret, struct error *error)
 {
-    AUTO_MIGRATION struct migration migration = {.session = session};
+    AUTO_MIGRATION struct migration migration = {
+        .session = session,
+        .without_summaries = request->without_summaries,
+    };
     AUTO_MIGRATION_RESULT struct migration_result result = {0};
     bool found = false;
 

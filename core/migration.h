@@ -18,26 +18,31 @@
 struct migration_request {
     const struct scope *scope; /* with the agent that is going to be written */
     bool has_agent;            /* false: its own old files do not matter, the manifest's facts do */
+    bool without_summaries;    /* those in the agent's own file do not matter */
     bool force_agent;          /* the manifest's facts become this agent's, not the default one's */
 };
 
 struct migration_result {
     bool migrated;        /* false: there was nothing to migrate */
-    json_t *from_version; /* as it stood in the old file or stands in the manifest, whatever it is;
-                             NULL: none */
+    json_t *from_version; /* what the old file, or else the manifest, says; NULL: nothing */
     uint64_t facts;       /* that became files */
     int64_t revision;     /* of the manifest, now */
 };
 void migration_result_destroy(struct migration_result *result);
 #define AUTO_MIGRATION_RESULT CLEANUP(migration_result_destroy)
 
-/* Migrates what concerns the scope, if there is anything; the session's manifest is loaded
- * afterwards. STATUS_CONFLICT with the member `reason` "migration": something cannot be taken over,
- * the path and the message tell what. STATUS_CORRUPT: a fact file that is in the way cannot be
- * understood. Else as writes. Scopes of the user whose rows may be behind are forgotten by the
+/* Migrates what concerns the scope, if there is anything; the session's manifest is loaded, before
+ * and afterwards. STATUS_CONFLICT with the member `reason` "migration": something cannot be taken
+ * over, the path and the message tell what. STATUS_CORRUPT: a fact file that is in the way cannot
+ * be understood. Else as writes. Scopes of the user whose rows may be behind are forgotten by the
  * index, also when it stopped half way. */
 MUST_CHECK enum status migration_run(struct write_session *session,
                                      const struct migration_request *request,
                                      struct migration_result *ret, struct error *error);
+
+/* Whether agents/lead-agent is the earlier default agent's. Nothing may be added there then: the
+ * peers refuse to migrate it with anything but facts in it. */
+MUST_CHECK enum status migration_awaits_lead(const struct write_session *session, bool *ret,
+                                             struct error *error);
 
 #endif

@@ -85,7 +85,7 @@ enum status migration_check_copy(const struct volume *volume, const struct migra
                                  struct error *error)
 {
     const struct copy_name copy = copy_of(source);
-    bool there;
+    bool there = false;
 
     return look_for_copy(volume, source, &copy, &there, error);
 }
@@ -102,11 +102,25 @@ static enum status make_durable(const struct volume *volume, int dir_fd, const c
     return status == STATUS_OK ? volume_sync_dir(volume, dir_fd, error) : status;
 }
 
+/* What is left of making it, now or by somebody who died. */
+static enum status sweep(const struct volume *volume, int dir_fd, const char *name,
+                         struct error *error)
+{
+    AUTO_LISTING struct listing listing = {0};
+    enum status status = volume_list_fd(volume, dir_fd, &listing, error);
+
+    for (size_t i = 0; status == STATUS_OK && i < listing.count; i++) {
+        if (volume_name_is_temporary_of(listing.entries[i].name, name))
+            (void) volume_do_unlink(volume, dir_fd, listing.entries[i].name, 0);
+    }
+    return status;
+}
+
 enum status migration_keep_copy(const struct volume *volume, const struct migration_source *source,
                                 struct error *error)
 {
     const struct copy_name copy = copy_of(source);
-    bool there;
+    bool there = false;
 
     enum status status = look_for_copy(volume, source, &copy, &there, error);
     if (status != STATUS_OK)
@@ -119,10 +133,12 @@ enum status migration_keep_copy(const struct volume *volume, const struct migrat
         else if (status != STATUS_OK)
             return volume_error_at(error, status, copy.path);
     }
+    if (status != STATUS_OK)
+        return status;
+    status = make_durable(volume, source->dir_fd, copy.name, error);
     if (status == STATUS_OK)
-        status = volume_error_at(error, make_durable(volume, source->dir_fd, copy.name, error),
-                                 copy.path);
-    return status;
+        status = sweep(volume, source->dir_fd, copy.name, error);
+    return volume_error_at(error, status, copy.path);
 }
 
 /* ---- removal ---- */

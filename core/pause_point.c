@@ -25,10 +25,14 @@ bool pause_point_from_name(const char *name, enum pause_point *ret)
 
 #ifdef MEMSYNC_PAUSE_POINTS
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
+
+#define ORDER_BYTES_MAX 512
 
 /* IDLE  -> ARMED  pause_arm()       a test
  * ARMED -> HELD   pause_here()      the thread that arrives, once `skip` others have passed
@@ -47,6 +51,45 @@ struct point {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct point points[PAUSE_POINT_COUNT];
+static const char *orders_path; /* where a test leaves its orders; NULL: it has none */
+static int trace_fd = -1;
+
+static void obey_locked(const char *order)
+{
+    char name[64];
+    unsigned nth = 1;
+    enum pause_point point;
+
+    if (strncmp(order, "trace:", strlen("trace:")) == 0) {
+        cleanup_close(&trace_fd);
+        trace_fd = open(order + strlen("trace:"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    } else if (sscanf(order, "kill:%63[A-Z_]:%u", name, &nth) >= 1 &&
+               pause_point_from_name(name, &point)) {
+        points[point].kill_in = nth;
+    }
+}
+
+static void look_for_orders_locked(void)
+{
+    char order[ORDER_BYTES_MAX];
+    AUTO_CLOSE int fd = orders_path ? open(orders_path, O_RDONLY | O_CLOEXEC) : -1;
+
+    if (fd < 0)
+        return;
+    ssize_t size = read(fd, order, sizeof order - 1);
+    (void) unlink(orders_path);
+    order[size > 0 ? size : 0] = '\0';
+    obey_locked(order);
+}
+
+static void trace_locked(enum pause_point point)
+{
+    char line[64];
+    int length = snprintf(line, sizeof line, "%s\n", pause_point_name(point));
+
+    if (trace_fd >= 0 && write(trace_fd, line, (size_t) length) != length)
+        abort(); /* a trace with gaps would mislead whoever reads it */
+}
 
 _Static_assert(PAUSE_POINT_COUNT <= 64, "a set of points is a 64-bit word");
 
@@ -93,6 +136,8 @@ void pause_here(enum pause_point point)
         visitor(point);
     pthread_mutex_lock(&lock);
     struct point *here = &points[point];
+    look_for_orders_locked();
+    trace_locked(point);
     here->visits++;
     if (here->kill_in > 0 && --here->kill_in == 0)
         (void) raise(SIGKILL);
@@ -260,13 +305,15 @@ void pause_reset(void)
 void pause_configure_from_environment(void)
 {
     const char *wish = getenv("MEMSYNC_PAUSE");
-    char name[64];
-    unsigned nth = 1;
-    enum pause_point point;
 
-    if (wish && sscanf(wish, "kill:%63[A-Z_]:%u", name, &nth) >= 1 &&
-        pause_point_from_name(name, &point))
-        pause_kill_at(point, nth);
+    if (!wish)
+        return;
+    pthread_mutex_lock(&lock);
+    if (strncmp(wish, "orders:", strlen("orders:")) == 0)
+        orders_path = wish + strlen("orders:");
+    else
+        obey_locked(wish);
+    pthread_mutex_unlock(&lock);
 }
 
 #endif

@@ -25,6 +25,7 @@
     X(RECOVER_AFTER_FACT)      /* after each fact that was restored or removed */                  \
     X(RECOVER_BEFORE_MANIFEST) /* the facts are back, the manifest is not */                       \
     X(RECOVER_AFTER_MANIFEST)  /* the manifest is back, the journal still there */                 \
+    X(RECOVER_BEFORE_REMOVAL)  /* the backups are out of the way, and still there */               \
     X(RECOVER_BEFORE_JOURNAL)  /* the backups are removed, the journal is not */                   \
     X(COMMIT_AFTER_LOCK)       /* the user's lock is held, nothing was looked at */                \
     X(COMMIT_AFTER_BACKUP)     /* the backups are durable, there is no journal */                  \
@@ -36,6 +37,7 @@
     X(COMMIT_BEFORE_COMMITTED) /* checked again, about to say committed */                         \
     X(COMMIT_AFTER_COMMITTED)  /* the change stands, its traces are there */                       \
     X(COMMIT_AFTER_CLEANUP)    /* they are removed, the lock is held */                            \
+    X(REPLACE_BEFORE_RENAME)   /* a file's new bytes lie ready beside it */                        \
     X(WRITE_AFTER_UNLOCK)      /* peers may commit; the index has not heard of this one */         \
     X(WRITE_BEFORE_INSTALL)    /* the turn in the install queue has come */
 
@@ -128,8 +130,10 @@ bool pause_fails(enum pause_point point);
 typedef void (*pause_visitor)(enum pause_point point);
 void pause_set_visitor(pause_visitor visitor);
 
-/* Arms points from the environment variable MEMSYNC_PAUSE ("kill:NAME:2"), for tests that start the
- * real program. */
+/* Obeys the environment variable MEMSYNC_PAUSE, for tests that start the real program:
+ * "kill:NAME:2" as pause_kill_at(); "orders:PATH": whoever reaches a point looks for that file
+ * first, obeys the line in it and removes it. Orders are "kill:NAME:2", counted from that visit on,
+ * and "trace:PATH": from then on each visit adds a line with the point's name to that file. */
 void pause_configure_from_environment(void);
 
 #else

@@ -180,7 +180,8 @@ static void note_earlier_layout(const struct refresh *refresh, const struct base
         return;
     scope_bucket_path(scope, path);
     log_notice("scope.unmigrated",
-               "user=%s agent=%s path=%s what=\"old format, needs the peers' migration\"",
+               "user=%s agent=%s path=%s what=\"old format, needs migration (a write, 'memsync "
+               "migrate', or a peer)\"",
                LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent, LOG_VALUE(path));
 }
 

@@ -184,7 +184,6 @@ static void sweep(const struct commit *commit, int recovery_fd)
 {
     const struct volume *volume = commit->request->volume;
     AUTO_LISTING struct listing backups = {0};
-    AUTO_LISTING struct listing bucket = {0};
     bool left = false;
 
     if (volume_list_fd(volume, recovery_fd, &backups, NULL) == STATUS_OK) {
@@ -195,13 +194,7 @@ static void sweep(const struct commit *commit, int recovery_fd)
                 break;
         }
     }
-    if (volume_list_fd(volume, commit->request->bucket_fd, &bucket, NULL) == STATUS_OK) {
-        for (size_t i = 0; i < bucket.count; i++) {
-            if (bucket.entries[i].is_file && volume_name_is_temporary(bucket.entries[i].name))
-                (void) volume_do_unlink(volume, commit->request->bucket_fd, bucket.entries[i].name,
-                                        0);
-        }
-    }
+    volume_sweep_temporaries(volume, commit->request->bucket_fd);
 }
 
 static enum status back_up(struct commit *commit, struct error *error)

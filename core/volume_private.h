@@ -152,6 +152,8 @@ MUST_CHECK enum status volume_place_new(const struct volume *volume, int dir_fd,
 
 /* True when that file was going to be called `name`. */
 bool volume_name_is_temporary_of(const char *temporary, const char *name);
+/* Removes such files from a directory. What cannot be removed stays. */
+void volume_sweep_temporaries(const struct volume *volume, int dir_fd);
 
 /* Writes a new file, synced and closed; it is gone again after an error. */
 MUST_CHECK enum status volume_write_new(const struct volume *volume, int dir_fd, const char *name,

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define RETIRED_SUFFIX ".done" /* no operation's name has a dot in it */
+
 static enum status restore_fact(const struct rollback *rollback,
                                 const struct journal_old_entry *old, struct error *error)
 {
@@ -204,8 +206,41 @@ static void sweep(const struct rollback *rollback)
     sweep_bucket(rollback);
 }
 
-/* Removes this operation's backups, and what earlier ones could not remove: directories that are
- * empty by now. */
+/* Everything is back, so the backups are not needed any more. They go at once, by a rename, since
+ * whoever finds a part of them beside a prepared journal may take the rest for lost. */
+static enum status retire_backups(const struct rollback *rollback, struct error *error)
+{
+    const char *operation = rollback->journal->operation_id;
+    AUTO_CLOSE int fd = -1;
+    char retired[NAME_MAX + 1];
+
+    if (rollback->backup_fd < 0)
+        return STATUS_OK;
+    int length = snprintf(retired, sizeof retired, "%s" RETIRED_SUFFIX, operation);
+    if (length < 0 || (size_t) length >= sizeof retired)
+        return STATUS_OK; /* no room for the name: then as they are, one by one */
+    enum status status =
+        volume_open_dir(rollback->volume, rollback->bucket_fd, JOURNAL_RECOVERY_DIR, &fd, error);
+    if (status == STATUS_OK && volume_do_rename(rollback->volume, fd, operation, retired) < 0 &&
+        errno != ENOENT)
+        status = error_set_errno(error, errno, operation, "cannot rename the backups");
+    if (status == STATUS_OK)
+        status = volume_sync_dir(rollback->volume, fd, error);
+    if (status == STATUS_OK)
+        pause_here(PAUSE_RECOVER_BEFORE_REMOVAL);
+    return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
+}
+
+static bool is_retired(const char *name)
+{
+    size_t length = strlen(name);
+    size_t tail = strlen(RETIRED_SUFFIX);
+
+    return length > tail && strcmp(name + length - tail, RETIRED_SUFFIX) == 0;
+}
+
+/* Removes this operation's backups, and what earlier ones could not remove: retired backups, and
+ * directories that are empty by now. */
 static enum status remove_backups(const struct volume *volume, int bucket_fd,
                                   const struct journal *journal, struct error *error)
 {
@@ -220,9 +255,10 @@ static enum status remove_backups(const struct volume *volume, int bucket_fd,
         status = volume_list_fd(volume, fd, &listing, error);
     for (size_t i = 0; status == STATUS_OK && i < listing.count; i++) {
         const char *name = listing.entries[i].name;
-        if (strcmp(name, journal->operation_id) == 0)
+        bool is_dir = listing.entries[i].is_dir;
+        if (strcmp(name, journal->operation_id) == 0 || (is_dir && is_retired(name)))
             status = volume_remove_dir(volume, fd, name, &left, error);
-        else if (listing.entries[i].is_dir)
+        else if (is_dir)
             (void) volume_do_unlink(volume, fd, name, AT_REMOVEDIR); /* refused unless empty */
     }
     return status;
@@ -256,8 +292,11 @@ enum status volume_rollback(const struct volume *volume, int bucket_fd, const ch
         status = check_rights(&rollback, error);
     if (status == STATUS_OK && !rollback.settled)
         status = take_back(&rollback, error);
+    if (status == STATUS_OK)
+        sweep(&rollback);
+    if (status == STATUS_OK)
+        status = retire_backups(&rollback, error);
     if (status != STATUS_OK)
         return status;
-    sweep(&rollback);
     return volume_rollback_clean_up(volume, bucket_fd, journal, error);
 }

@@ -1,6 +1,7 @@
 /* Atomic, durable replacement and removal. */
 #include "core/volume_private.h"
 
+#include "core/pause_point.h"
 #include "core/text.h"
 
 #include <errno.h>
@@ -132,6 +133,7 @@ enum status volume_replacement_prepare(const struct volume *volume, int dir_fd, 
 enum status volume_replacement_apply(const struct volume *volume, int dir_fd, const char *temporary,
                                      const char *name, struct error *error)
 {
+    pause_here(PAUSE_REPLACE_BEFORE_RENAME);
     if (volume_do_rename(volume, dir_fd, temporary, name) < 0) {
         enum status status = error_set_errno(error, errno, name, "cannot replace the file");
         (void) volume_do_unlink(volume, dir_fd, temporary, 0);
@@ -175,6 +177,18 @@ bool volume_name_is_temporary_of(const char *temporary, const char *name)
     return volume_name_is_temporary(temporary) &&
            strlen(temporary) == 1 + length + TEMPORARY_TAIL_LENGTH &&
            memcmp(temporary + 1, name, length) == 0;
+}
+
+void volume_sweep_temporaries(const struct volume *volume, int dir_fd)
+{
+    AUTO_LISTING struct listing listing = {0};
+
+    if (volume_list_fd(volume, dir_fd, &listing, NULL) != STATUS_OK)
+        return;
+    for (size_t i = 0; i < listing.count; i++) {
+        if (listing.entries[i].is_file && volume_name_is_temporary(listing.entries[i].name))
+            (void) volume_do_unlink(volume, dir_fd, listing.entries[i].name, 0);
+    }
 }
 
 enum status volume_remove_file(const struct volume *volume, int dir_fd, const char *name,

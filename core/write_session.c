@@ -139,7 +139,6 @@ static void forget_manifest(struct write_session *session)
     session->manifest = (struct manifest){0};
     session->image = (struct file_image){0};
     session->has_manifest = false;
-    session->has_agents = false;
     session->mark = (struct manifest_mark){.signature = {.absent = true}};
 }
 

@@ -528,8 +528,6 @@ enum status writer_run_alone(struct writer *writer, const struct scope *scope, u
 
     enum status status = begin_alone(writer, scope, deadline_ns, thread, &session, error);
     if (status == STATUS_OK)
-        status = migrate_first(&session, scope, true, error);
-    if (status == STATUS_OK)
         status = work(context, &session, error);
     write_session_end(&session, ret_behind);
     return status;

@@ -75,7 +75,8 @@ void write_result_destroy(struct write_result *result);
 MUST_CHECK enum status writer_run(struct writer *writer, const struct write_request *request,
                                   struct write_result *ret, struct error *error);
 
-/* What takes several commits under one hold of the lock. `work` gets a session that has begun;
+/* What takes several commits under one hold of the lock, or changes no fact. It migrates nothing by
+ * itself: what commits calls migration_run() first. `work` gets a session that has begun;
  * whatever it answers, what it has committed stands. `ret_behind` as for write_session_end(). */
 typedef enum status (*write_work)(void *context, struct write_session *session,
                                   struct error *error);

@@ -3,7 +3,7 @@
 
 Unit tests are Criterion programs, races and schedules are plain programs (they must run under the
 thread sanitizer, where Criterion does not start), integration tests are unittest files that start the
-real programs.
+real programs. Of the chaos suites a part runs here, and everything by `make chaos`.
 """
 
 import argparse
@@ -140,6 +140,10 @@ def main():
             output, code, seconds = run([sys.executable, str(script)], env)
             counted = judge(unittest_counts(output), code)
             totals.add(f"integration/{script.name}", *counted, seconds, output)
+    kill = ROOT / "chaos" / "kill" / "kill.py"
+    if not arguments.tsan and wanted("chaos/kill", arguments.patterns):
+        output, code, seconds = run([sys.executable, str(kill), "--build", arguments.build], env)
+        totals.add("chaos/kill", *judge(race_counts(output), code), seconds, output)
 
     note = f", {totals.skipped} skipped" if totals.skipped else ""
     print(f"{totals.passed} passed, {totals.failed} failed{note}")

@@ -210,6 +210,12 @@ inline let_go()
     seen = 0
 }
 
+#ifdef FIRST
+#define LET_GO_OF_LOCK lock = (lock == REFRESHER -> FREE : lock)
+#else
+#define LET_GO_OF_LOCK skip
+#endif
+
 #ifdef NO_GENERATION
 #define HAS_MOVED false
 #else
@@ -268,8 +274,10 @@ attempt:
             if
             :: seen != PREPARED -> goto clear
             :: seen == PREPARED && journal != PREPARED -> FORGET_JOURNAL; goto attempt
-            :: seen == PREPARED && journal == PREPARED && lock != FREE -> goto failed
-            :: seen == PREPARED && journal == PREPARED && lock == FREE -> lock = REFRESHER
+            :: seen == PREPARED && journal == PREPARED && lock != FREE && lock != REFRESHER ->
+                goto failed
+            :: seen == PREPARED && journal == PREPARED && (lock == FREE || lock == REFRESHER) ->
+                lock = REFRESHER
             fi
         };
         atomic { true -> let_go() };
@@ -280,6 +288,22 @@ clear:
 #ifdef JOURNAL_THEN_CAPTURE
         atomic { true -> capture() };
 #endif
+#ifdef FIRST
+        /* Facts without a manifest have no mark that could prove them: only the lock tells that nobody
+         * writes. (It is the shared one; nobody else reads here.) */
+        atomic {
+            if
+            :: IS_ABSENT(captured) && fact_a == 0 && fact_b == 0 -> goto second_look
+#ifndef ABSENT_IS_A_MARK
+            :: IS_ABSENT(captured) && !(fact_a == 0 && fact_b == 0) && lock == FREE ->
+                lock = REFRESHER; goto attempt
+            :: IS_ABSENT(captured) && !(fact_a == 0 && fact_b == 0) && lock != FREE &&
+                   lock != REFRESHER -> goto failed
+#endif
+            :: else
+            fi
+        };
+#endif
         if
         :: atomic { true -> list(fact_a, cached_a, read_a) };
            atomic { true -> list(fact_b, cached_b, read_b) }
@@ -288,6 +312,9 @@ clear:
         fi;
 #ifdef CAPTURE_AFTER_READ
         atomic { true -> capture() };
+#endif
+#ifdef FIRST
+second_look:
 #endif
 #ifndef NO_SECOND_LOOK
 #if !defined(NO_JOURNAL_CHECK) && !defined(NO_JOURNAL_CHECK_AFTER)
@@ -301,7 +328,7 @@ clear:
 #endif
         atomic {
             if
-            :: SAME_MARK(captured, captured_inode, manifest, manifest_inode)
+            :: SAME_MARK(captured, captured_inode, manifest, manifest_inode) -> LET_GO_OF_LOCK
             :: else -> goto attempt
             fi
         };
@@ -328,7 +355,7 @@ clear:
 lost:
         atomic { let_go(); goto plan };
 failed:
-        atomic { waiting = false; goto again }
+        atomic { LET_GO_OF_LOCK; waiting = false; goto again }
     } unless { atomic { kill_refresher -> kill_refresher = false; goto again } }
 }
 
@@ -338,6 +365,15 @@ proctype Search()
 {
     byte left = SEARCHES;
     byte rounds, live, live_inode;
+#ifdef FIRST
+    bool live_bare;
+#define NOTE_BARE live_bare = BARE
+#define FORGET_BARE live_bare = false
+#else
+#define live_bare false
+#define NOTE_BARE skip
+#define FORGET_BARE skip
+#endif
 #ifdef JOINED_IS_FRESH
     byte before; /* the commits that had succeeded when the search came */
 #define NOTE_BEFORE before = succeeded
@@ -347,17 +383,17 @@ proctype Search()
 
 again:
     {
-        atomic { live = 0; live_inode = 0; rounds = 0 };
+        atomic { live = 0; live_inode = 0; rounds = 0; FORGET_BARE };
         if
         :: left == 0 -> goto done
         :: atomic { left > 0 -> left--; rounds = ROUNDS; NOTE_BEFORE }
         fi;
 look:
-        atomic { live = manifest; live_inode = manifest_inode };
+        atomic { live = manifest; live_inode = manifest_inode; NOTE_BARE };
         /* One transaction reads the hits and what they were built from. */
         atomic {
             if
-            :: SAME_MARK(synced, synced_inode, live, live_inode)
+            :: FITS(live, live_inode, live_bare)
             :: else ->
                 if
                 :: rounds == 0 -> goto again /* stale */

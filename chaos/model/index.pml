@@ -6,10 +6,22 @@
 
 byte row_a, row_b;
 byte synced;       /* the manifest's commit, or NOTHING */
+#ifdef FIRST
+byte synced_inode = NOTHING;
+#else
 byte synced_inode;
+#endif
 bool moved;        /* the generation, since the refresh under way was planned */
 
-#define IN_STEP SAME_MARK(synced, synced_inode, manifest, manifest_inode)
+/* No manifest: in step only if there is nothing on either side, by a listing. */
+#ifdef ABSENT_IS_A_MARK
+#define FITS(commit, inode, is_bare) SAME_MARK(synced, synced_inode, commit, inode)
+#else
+#define FITS(commit, inode, is_bare) \
+    ((IS_ABSENT(commit) && (is_bare) && row_a == 0 && row_b == 0) || \
+     (!IS_ABSENT(commit) && SAME_MARK(synced, synced_inode, commit, inode)))
+#endif
+#define IN_STEP FITS(manifest, manifest_inode, BARE)
 #define ROWS_ARE_OF(commit) (row_a == facts_a[commit] && row_b == facts_b[commit])
 
 /* Rows and mark fit, and what they show did not fail afterwards: after every transaction. In runs with

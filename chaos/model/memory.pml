@@ -9,6 +9,9 @@ init {
 #if WRITES > 0
         run Writer();
 #endif
+#ifdef TWO_WRITERS
+        run Writer();
+#endif
         run Refresher();
 #if PEER_COMMITS > 0
         run Peer();

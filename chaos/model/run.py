@@ -21,11 +21,22 @@ SCRATCH = os.path.join(ROOT, "build", "model")
 
 DEPTH = 100_000       # steps of one schedule; reaching it fails the run
 MEMORY_MB = 1_800     # each; two run side by side
-SECONDS = 150         # each
+SECONDS = 600         # each, however busy the machine is
 
 # What may happen in a run, if it does not say otherwise.
 NOTHING_HAPPENS = {"WRITES": 0, "PEER_COMMITS": 0, "DEATHS": 0, "ERRORS": 0, "RESTARTS": 0,
                    "SEARCHES": 0, "ROUNDS": 1, "UNPROMPTED": 0}
+
+
+# What can go wrong, and how spin says it: words of the assertion.
+HARM = {
+    "wrong answer": ("facts_a[live]",),
+    "old answer": ("before)",),
+    "torn volume": ("fact_a==facts_a[manifest]", "fact_a==manifest"),
+    "lost commit": ("ancestors[manifest]",),
+    "revision used twice": ("used&",),
+    "never right": ("acceptance cycle",),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +49,7 @@ class Run:
     bounds: tuple = ()
     switches: tuple = ()
     claim: bool = False
-    finds: bool = False  # spin is expected to find an error
+    finds: str = ""  # what spin is expected to find: a key of HARM
 
     def defines(self):
         values = dict(NOTHING_HAPPENS) if self.source == "memory.pml" else {}
@@ -52,7 +63,8 @@ class Run:
                [f"-D{name}" for name in switches]
 
     def compile_flags(self):
-        flags = ["-O2", "-w", "-DCOLLAPSE", f"-DMEMLIM={MEMORY_MB}", "-DNFAIR=3"]
+        # Most of a short run is gcc's time, and optimising gains a long one little.
+        flags = ["-O0" if self.finds else "-O1", "-w", "-DCOLLAPSE", f"-DMEMLIM={MEMORY_MB}", "-DNFAIR=3"]
         return flags + ([] if self.claim else ["-DSAFETY"])
 
     def pan_flags(self):
@@ -63,78 +75,133 @@ def bounds(**values):
     return tuple(values.items())
 
 
+NODES = bounds(COMMITS_EACH=2, DEATHS=1)  # of nolock.pml
+
 SOUND = [
-    Run("writers", "own write and peer, each may break off; the index alone",
-        bounds=bounds(WRITES=1, ERRORS=1, PEER_COMMITS=2, DEATHS=1, UNPROMPTED=1)),
+    Run("writers", "own write and peers that may die; the index alone",
+        bounds=bounds(WRITES=1, PEER_COMMITS=2, DEATHS=1, UNPROMPTED=1)),
     Run("own", "two own writes, an error, a restart at every step",
         bounds=bounds(WRITES=2, ERRORS=1, RESTARTS=1)),
+    Run("own-two", "two workers' writes at once, told to the index in any order",
+        switches=("TWO_WRITERS",), bounds=bounds(WRITES=1, SEARCHES=1)),
     Run("search", "searches beside an own write and a peer",
         bounds=bounds(WRITES=1, PEER_COMMITS=1, DEATHS=1, SEARCHES=2)),
     Run("recovery", "peers that die and recover each other, manifest first, below a search",
         bounds=bounds(PEER_COMMITS=2, DEATHS=2, SEARCHES=1, UNPROMPTED=1)),
     Run("restart", "the agent restarts at every step, a peer writes",
         bounds=bounds(WRITES=1, PEER_COMMITS=1, DEATHS=1, RESTARTS=1)),
+    Run("first", "nothing is there before: no manifest, no fact", switches=("FIRST",),
+        bounds=bounds(WRITES=1, ERRORS=1, PEER_COMMITS=1, SEARCHES=1)),
+    Run("first-peers", "the same with peers that recover each other", switches=("FIRST",),
+        bounds=bounds(PEER_COMMITS=2, DEATHS=2, SEARCHES=1, UNPROMPTED=1)),
     Run("heals", "after the last change and fault: in step, without a search", claim=True,
         bounds=bounds(WRITES=1, ERRORS=1, PEER_COMMITS=1, DEATHS=1)),
     Run("heals-restart", "the same with restarts", claim=True,
         bounds=bounds(PEER_COMMITS=2, DEATHS=1, RESTARTS=1)),
+    Run("heals-first", "the same from nothing on", claim=True, switches=("FIRST",),
+        bounds=bounds(WRITES=1, PEER_COMMITS=1, DEATHS=1)),
     Run("cached", "listings may be old ones: in step in the end", claim=True,
         switches=("CACHED",), bounds=bounds(PEER_COMMITS=2, DEATHS=1)),
     Run("cached-own", "the same with an own write on top", claim=True,
         switches=("CACHED",), bounds=bounds(WRITES=1, PEER_COMMITS=1)),
     Run("cached-restart", "the same with a restart", claim=True,
         switches=("CACHED",), bounds=bounds(PEER_COMMITS=1, DEATHS=1, RESTARTS=1)),
+    Run("facts first", "taking back in our order heals even without a second look", claim=True,
+        switches=("NO_SECOND_LOOK", "JOURNAL_THEN_CAPTURE", "CLOCK_MOVES", "RULE_LEFT_OUT"),
+        bounds=bounds(WRITES=1, ERRORS=1, UNPROMPTED=1)),
+    Run("busy", "an own writer that never rests: the rows move on", source="busy.pml", claim=True),
+    Run("no lock", "two nodes and a lock that does not lock", source="nolock.pml",
+        bounds=bounds(COMMITS_EACH=3, DEATHS=2)),
+    Run("no lock, slow", "commits slower than the grace: no revision is used twice",
+        source="nolock.pml", switches=("SLOW", "REVISIONS_ONLY"), bounds=NODES),
 ]
 
-PEER_AND_SEARCH = bounds(PEER_COMMITS=2, DEATHS=1, SEARCHES=1, UNPROMPTED=1)
-ALL_AND_SEARCH = bounds(WRITES=1, PEER_COMMITS=1, DEATHS=1, SEARCHES=1, UNPROMPTED=1)
-OWN_AND_SEARCH = bounds(WRITES=1, ERRORS=1, SEARCHES=1, UNPROMPTED=1)
+# The least that shows the harm.
+PEER = bounds(PEER_COMMITS=1, SEARCHES=1, UNPROMPTED=1)
+PEERS = bounds(PEER_COMMITS=2, DEATHS=1, SEARCHES=1, UNPROMPTED=1)
+BOTH = bounds(WRITES=1, PEER_COMMITS=1, SEARCHES=1)
+OWN = bounds(WRITES=1, ERRORS=1, SEARCHES=1, UNPROMPTED=1)
 
 
-def left_out(name, what, switches, where, **options):
-    return Run(name, what, switches=tuple(switches.split()), bounds=where, finds=True, **options)
+def without(name, what, switches, where, finds="wrong answer", **options):
+    return Run(name, what, switches=tuple(switches.split()), bounds=where, finds=finds,
+               claim=finds == "never right", **options)
 
 
 LEFT_OUT = [
-    left_out("no second look", "nothing is compared after reading", "NO_SECOND_LOOK", ALL_AND_SEARCH),
-    left_out("no journal look", "journals are never looked for", "NO_JOURNAL_CHECK", ALL_AND_SEARCH),
-    left_out("no journal look after", "only before reading", "NO_JOURNAL_CHECK_AFTER", ALL_AND_SEARCH),
-    left_out("journal, then capture", "the journal is looked for before the manifest is held only",
-             "JOURNAL_THEN_CAPTURE", PEER_AND_SEARCH),
-    left_out("capture after reading", "the signature is taken after the facts", "CAPTURE_AFTER_READ",
-             ALL_AND_SEARCH),
-    left_out("no generation", "a refresh installs over rows that moved", "NO_GENERATION",
-             ALL_AND_SEARCH),
-    left_out("unproven promotion", "a delta is applied to any rows", "PROMOTE_UNPROVEN",
-             ALL_AND_SEARCH),
-    left_out("two transactions", "the mark, then the rows", "TWO_TRANSACTIONS", ALL_AND_SEARCH),
-    left_out("a no-op advances", "a write that changes nothing moves the mark", "NOOP_ADVANCES",
-             ALL_AND_SEARCH),
-    left_out("hits unchecked", "the hits are read after the compare", "HITS_UNCHECKED", ALL_AND_SEARCH),
-    left_out("joined is fresh", "no compare after a run that was under way", "JOINED_IS_FRESH",
-             ALL_AND_SEARCH),
-    left_out("no digest", "manifests of one revision are equal", "NO_DIGEST",
-             bounds(PEER_COMMITS=2, DEATHS=1, SEARCHES=1)),
-    left_out("no inode", "equal bytes are the same manifest", "NO_INODE", PEER_AND_SEARCH),
-    left_out("manifest not held", "its inode may come back while facts are read", "NOT_HELD_OPEN",
-             PEER_AND_SEARCH),
-    left_out("manifest kept", "recovery leaves an old manifest as it is", "KEEP_MANIFEST",
-             OWN_AND_SEARCH),
-    left_out("no second look at listings", "what a cached listing told stays", "CACHED NO_LATER_LOOK",
-             bounds(PEER_COMMITS=1), claim=True),
-    left_out("any manifest is last", "a second look at a newer manifest has no third",
-             "CACHED ANY_MANIFEST_IS_LAST", bounds(PEER_COMMITS=2), claim=True),
-    left_out("any facts are last", "a second look at other facts has no third",
-             "CACHED ANY_FACTS_ARE_LAST", bounds(PEER_COMMITS=2, DEATHS=1), claim=True),
-    left_out("restart forgets the look", "a second look that is due dies with the agent",
-             "CACHED RESTART_FORGETS_LOOK", bounds(PEER_COMMITS=1, RESTARTS=1), claim=True),
+    without("second look", "nothing is compared after reading", "NO_SECOND_LOOK", PEER),
+    without("journal looks", "journals are never looked for", "NO_JOURNAL_CHECK", PEER),
+    without("journal look after", "only before the facts are read", "NO_JOURNAL_CHECK_AFTER", PEER),
+    without("journal look while held", "only before the manifest is captured", "JOURNAL_THEN_CAPTURE",
+            PEERS),
+    without("capture before reading", "the mark is taken after the facts", "CAPTURE_AFTER_READ", PEER),
+    without("generation", "a refresh installs over rows that moved", "NO_GENERATION",
+            bounds(WRITES=1, PEER_COMMITS=1, SEARCHES=1, UNPROMPTED=1)),
+    without("proof of promotion", "a delta is applied to any rows", "PROMOTE_UNPROVEN", BOTH),
+    without("one transaction", "the mark, then the rows", "TWO_TRANSACTIONS", PEER),
+    without("no-op changes nothing", "a write that wrote nothing moves the mark", "NOOP_ADVANCES", BOTH),
+    without("mark read with the hits", "the hits are read after the compare", "HITS_UNCHECKED", PEER),
+    without("compare after joining", "a run that was under way is good enough", "JOINED_IS_FRESH", BOTH,
+            finds="old answer"),
+    without("digest", "manifests of one revision are equal", "NO_DIGEST",
+            bounds(PEER_COMMITS=2, DEATHS=1, SEARCHES=1)),
+    without("inode and ctime", "equal bytes are the same manifest", "NO_INODE", PEERS),
+    without("manifest held open", "its inode comes back while facts are read", "NOT_HELD_OPEN", PEERS),
+    without("manifest written anew", "taking back leaves an old manifest as it is", "KEEP_MANIFEST",
+            OWN),
+    without("no manifest, no mark", "nothing equals nothing, facts are read without the lock",
+            "FIRST ABSENT_IS_A_MARK", PEERS),
+    without("facts first (no second look)", "taking back puts the manifest first",
+            "MANIFEST_FIRST NO_SECOND_LOOK JOURNAL_THEN_CAPTURE CLOCK_MOVES",
+            bounds(WRITES=1, ERRORS=1, UNPROMPTED=1), finds="never right"),
+    without("later look at listings", "what a cached listing told stays", "CACHED NO_LATER_LOOK",
+            bounds(PEER_COMMITS=1), finds="never right"),
+    without("later look: manifest", "one at a newer manifest is the last", "CACHED ANY_MANIFEST_IS_LAST",
+            bounds(PEER_COMMITS=2), finds="never right"),
+    without("later look: facts", "one at other facts is the last", "CACHED ANY_FACTS_ARE_LAST",
+            bounds(PEER_COMMITS=2, DEATHS=1), finds="never right"),
+    without("later look: restart", "one that is due dies with the agent", "CACHED RESTART_FORGETS_LOOK",
+            bounds(PEER_COMMITS=1, RESTARTS=1), finds="never right"),
+    without("forgetting is no change", "it moves the generation", "FORGET_BUMPS", (),
+            finds="never right", source="busy.pml"),
+    without("reading with the lock", "attempts without it only", "NO_LOCKED_READING", (),
+            finds="never right", source="busy.pml"),
+    without("exclusive journal", "it replaces the one that is there", "NO_EXCLUSIVE", NODES,
+            finds="torn volume", source="nolock.pml"),
+    without("time of grace", "every journal is taken back at once", "NO_GRACE", NODES,
+            finds="torn volume", source="nolock.pml"),
+    without("manifest check", "a commit goes on upon another manifest", "NO_MANIFEST_CHECK", NODES,
+            finds="revision used twice", source="nolock.pml"),
+    without("manifest check (slow)", "the same where commits may be overtaken",
+            "SLOW REVISIONS_ONLY NO_MANIFEST_CHECK", NODES, finds="revision used twice",
+            source="nolock.pml"),
+    without("check after the journal", "the base may have changed before it", "NO_FIRST_CHECK", NODES,
+            finds="revision used twice", source="nolock.pml"),
+    without("checks in recovery", "two take back what a third has overtaken", "RECOVERY_UNCHECKED",
+            NODES, finds="revision used twice", source="nolock.pml"),
+    without("check before removal", "a commit removes whatever journal is there", "REMOVAL_UNCHECKED",
+            NODES, finds="torn volume", source="nolock.pml"),
 ]
+
+LIMITS = [
+    without("death before the check", "right behind its journal, upon an old base",
+            "DIES_BEFORE_FIRST_CHECK", NODES, finds="revision used twice", source="nolock.pml"),
+    without("slower than the grace", "a live commit is taken back", "SLOW", NODES, finds="torn volume",
+            source="nolock.pml"),
+]
+
+GROUPS = (
+    ("The protocol as it is: no error", SOUND),
+    ("Without a rule: spin must find the harm", LEFT_OUT),
+    ("Where locks do not lock, known limits: spin must find them", LIMITS),
+)
 
 
 @dataclasses.dataclass
 class Outcome:
+    """`verdict`: "no error", a key of HARM, or what went wrong with the run itself."""
     run: Run
-    verdict: str  # clean, error, or what went wrong with the run itself
+    verdict: str
     states: int = 0
     transitions: int = 0
     depth: int = 0
@@ -143,7 +210,7 @@ class Outcome:
 
     @property
     def passed(self):
-        return self.verdict == ("error" if self.run.finds else "clean")
+        return self.verdict == (self.run.finds or "no error")
 
 
 def number(pattern, text):
@@ -157,6 +224,13 @@ def call(command, folder, seconds):
     return done.returncode, done.stdout.decode(errors="replace")
 
 
+def harm_of(message):
+    for harm, words in HARM.items():
+        if any(word in message for word in words):
+            return harm
+    return "other error"
+
+
 def read_outcome(run, text):
     errors = re.search(r"errors: (\d+)", text)
     outcome = Outcome(run, "broke off",
@@ -166,17 +240,18 @@ def read_outcome(run, text):
     if errors and "max search depth too small" in text:
         outcome.verdict = "too deep"
     elif errors and errors[1] != "0":
-        outcome.verdict = "error"
         outcome.where = re.search(r"pan:\d+: ([^\n]*)", text)[1]
+        outcome.verdict = harm_of(outcome.where)
     elif errors and "Search not completed" not in text:
-        outcome.verdict = "clean"
+        outcome.verdict = "no error"
     else:
         outcome.where = text.strip()[-300:]
     return outcome
 
 
-def check(run, folder):
-    """Builds and runs one; what lies in the folder afterwards is for replaying it."""
+def check(run):
+    """Builds and runs one; what lies in its folder afterwards is for replaying it."""
+    folder = folder_of(run)
     os.makedirs(folder)
     begun = time.monotonic()
     try:
@@ -194,38 +269,44 @@ def check(run, folder):
     return outcome
 
 
+ROW = "{:4} {:29} {:>10} {:>11} {:>6} {:>5}  {:19}  {}"
+
+
 def line(outcome):
     run = outcome.run
-    passed = "ok  " if outcome.passed else "FAIL"
-    found = {"clean": "no error", "error": "error found"}.get(outcome.verdict, outcome.verdict)
-    return (f"{passed} {run.name:27} {outcome.states:>11,} {outcome.transitions:>12,} "
-            f"{outcome.depth:>6,} {outcome.seconds:>6.1f}  {found:12} {run.what}")
-
-
-HEAD = f"     {'run':27} {'states':>11} {'transitions':>12} {'depth':>6} {'s':>6}  {'verdict':12} what"
-
-
-def replay_command(run, folder):
-    defines = " ".join(run.defines())
-    source = os.path.relpath(os.path.join(HERE, run.source), ROOT)
-    trail = os.path.relpath(os.path.join(folder, run.source + ".trail"), ROOT)
-    return f"spin -t -p -g -l -k {trail} {defines} {source}"
+    return ROW.format("ok" if outcome.passed else "FAIL", run.name, f"{outcome.states:,}",
+                      f"{outcome.transitions:,}", f"{outcome.depth:,}", f"{outcome.seconds:.0f}",
+                      outcome.verdict, run.what)
 
 
 def folder_of(run):
-    return os.path.join(SCRATCH, re.sub(r"\W+", "-", run.name))
+    return os.path.join(SCRATCH, re.sub(r"\W+", "-", f"{'without ' if run.finds else ''}{run.name}").strip("-"))
 
 
-def run_all(title, runs, jobs):
-    print(f"\n{title}\n{HEAD}", flush=True)
+def trail_of(run):
+    return os.path.join(folder_of(run), run.source + ".trail")
+
+
+def has_trail(outcome):
+    return os.path.exists(trail_of(outcome.run))
+
+
+def replay_command(run):
+    source = os.path.relpath(os.path.join(HERE, run.source), ROOT)
+    return " ".join(["spin -t -p -g -l -k", os.path.relpath(trail_of(run), ROOT), *run.defines(), source])
+
+
+def run_all(title, runs, jobs, replays):
+    print("\n" + title)
+    print(ROW.format("", "run", "states", "transitions", "depth", "s", "verdict", "what"), flush=True)
     outcomes = []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for outcome in pool.map(lambda run: check(run, folder_of(run)), runs):
+        for outcome in pool.map(check, runs):
             print(line(outcome), flush=True)
             if not outcome.passed and outcome.where:
                 print(f"     {outcome.where}")
-            if not outcome.passed and outcome.verdict == "error":
-                print("     replay: " + replay_command(outcome.run, folder_of(outcome.run)))
+            if has_trail(outcome) and (replays or not outcome.passed):
+                print("     " + replay_command(outcome.run))
             outcomes.append(outcome)
     return outcomes
 
@@ -239,9 +320,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pattern", nargs="*", help="only runs whose names contain one of these")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (2)")
-    parser.add_argument("--keep", action="store_true", help="keep what was built and the trails")
     parser.add_argument("--replay", action="store_true",
-                        help="print the command that replays each error; implies --keep")
+                        help="keep the schedules that were found and print how to replay each")
     arguments = parser.parse_args()
 
     need("spin", "run 'make deps-model' (Debian: apt-get install spin)")
@@ -253,18 +333,13 @@ def main():
 
     shutil.rmtree(SCRATCH, ignore_errors=True)
     outcomes = []
-    for title, runs in (("The protocol as it is", wanted(SOUND)),
-                        ("With a rule left out: spin must find an error", wanted(LEFT_OUT))):
-        if runs:
-            outcomes += run_all(title, runs, arguments.jobs)
+    for title, runs in GROUPS:
+        if wanted(runs):
+            outcomes += run_all(title, wanted(runs), arguments.jobs, arguments.replay)
     if not outcomes:
         sys.exit("model: no run has such a name")
-    if arguments.replay:
-        for outcome in outcomes:
-            if outcome.verdict == "error":
-                print(f"\n{outcome.run.name}:\n{replay_command(outcome.run, folder_of(outcome.run))}")
     failed = sum(not outcome.passed for outcome in outcomes)
-    if not (failed or arguments.keep or arguments.replay):
+    if not (failed or arguments.replay):
         shutil.rmtree(SCRATCH, ignore_errors=True)
     print(f"\nmodel: {len(outcomes) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)

@@ -12,6 +12,11 @@
  * after a roll-back.
  */
 
+/* Where listings are cached, what must be told apart lies further apart than the coarsest tick. */
+#if defined(CACHED) && !defined(CLOCK_MOVES)
+#define CLOCK_MOVES
+#endif
+
 #define NOTHING 7 /* no commit, no inode */
 #define COMMITS 6 /* numbers of commits: 0 to 5 */
 #define INODES 3  /* one live, one held open, one to take: as few as there can be, so they come back */
@@ -26,7 +31,11 @@
 #define COMMITTED 2
 
 byte manifest;       /* the commit it is of */
+#ifdef FIRST
+byte manifest_inode = NOTHING;
+#else
 byte manifest_inode;
+#endif
 byte fact_a, fact_b; /* the commits that wrote them */
 
 byte journal = GONE;
@@ -68,6 +77,15 @@ byte restarts = RESTARTS;
     ((commit_a) != NOTHING && (commit_b) != NOTHING && SAME_BYTES(commit_a, commit_b) && \
      SAME_INODE(inode_a, inode_b))
 
+/* With -DFIRST there is nothing in the beginning: number 0 stands for no manifest and no fact. Such a
+ * mark is always the same, so it proves nothing by itself. */
+#ifdef FIRST
+#define IS_ABSENT(commit) ((commit) == 0)
+#else
+#define IS_ABSENT(commit) false
+#endif
+#define BARE (fact_a == 0 && fact_b == 0 && journal == GONE)
+
 #define WHOLE (fact_a == facts_a[manifest] && fact_b == facts_b[manifest])
 
 #ifdef NOT_HELD_OPEN
@@ -76,9 +94,8 @@ byte restarts = RESTARTS;
 #define IS_HELD(inode) (held_inode == (inode))
 #endif
 
-#ifdef CACHED
-/* Where listings are cached, what must be told apart lies further apart than the coarsest tick of a
- * clock, and ctime tells it: no inode comes back. */
+#ifdef CLOCK_MOVES
+/* Any two manifests differ in ctime, which is as if no inode came back. */
 byte next_inode = 1;
 inline replace_manifest(commit)
 {
@@ -88,13 +105,14 @@ inline replace_manifest(commit)
     manifest = commit
 }
 #else
-/* A new file comes over the manifest: any inode that nobody uses. */
+/* A new file comes over the manifest: any inode that nobody uses. Or it is removed. */
 inline replace_manifest(commit)
 {
     if
-    :: manifest_inode != 0 && !IS_HELD(0) -> manifest_inode = 0
-    :: manifest_inode != 1 && !IS_HELD(1) -> manifest_inode = 1
-    :: manifest_inode != 2 && !IS_HELD(2) -> manifest_inode = 2
+    :: IS_ABSENT(commit) -> manifest_inode = NOTHING
+    :: !IS_ABSENT(commit) && manifest_inode != 0 && !IS_HELD(0) -> manifest_inode = 0
+    :: !IS_ABSENT(commit) && manifest_inode != 1 && !IS_HELD(1) -> manifest_inode = 1
+    :: !IS_ABSENT(commit) && manifest_inode != 2 && !IS_HELD(2) -> manifest_inode = 2
     fi;
     manifest = commit
 }

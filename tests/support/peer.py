@@ -8,7 +8,8 @@ An implementation of its own, sharing no code with the agent. As a program:
     peer.py VOLUME commit ... --stop-after journal|fact:N|manifest|committed   (dies there)
     peer.py VOLUME commit ... --hold-after ...     (prints "holding", goes on after a line of input)
     peer.py VOLUME show --user u --agent a         (the memory as JSON)
-    peer.py VOLUME recover --user u
+    peer.py VOLUME recover --user u [--stop-after manifest|fact:N|backup:N|backups]   (dies there)
+    peer.py VOLUME recover ... --facts-first       (facts back first, not the manifest)
 
     peer.py VOLUME serve                           (one request a line, one answer a line)
 
@@ -188,13 +189,19 @@ def empty_manifest():
 
 # ---- the writer ----
 
-class Peer:
-    """A program that works on one volume. `durable` False leaves every fsync out."""
+def no_step(_step, _number):
+    """Goes on."""
 
-    def __init__(self, root, manifest_name="memory.json", durable=True):
+
+class Peer:
+    """A program that works on one volume. `durable` False leaves every fsync out; `facts_first`
+    is the order in which it takes a change back."""
+
+    def __init__(self, root, manifest_name="memory.json", durable=True, facts_first=False):
         self.root = os.path.abspath(root)
         self.manifest_name = manifest_name
         self.durable = durable
+        self.facts_first = facts_first
 
     # -- files --
 
@@ -301,7 +308,7 @@ class Peer:
                 raise Refused(f"the lock of {user!r} is held by somebody")
             time.sleep(0.05)
 
-    def recover_locked(self, user):
+    def recover_locked(self, user, at_step):
         """Takes a dead writer's change back, or cleans up behind a finished one."""
         bucket = self.bucket(user)
         journal_path = os.path.join(bucket, JOURNAL_NAME)
@@ -314,8 +321,13 @@ class Peer:
         is_done = (not os.path.isdir(backups)
                    and self.revision(user) == journal["expectedRevision"])
         if journal["state"] == "prepared" and not is_done:
-            self.roll_back(bucket, journal, backups)
+            self.roll_back(bucket, journal, backups, at_step)
+        names = sorted(os.listdir(backups)) if os.path.isdir(backups) else []
+        for number, name in enumerate(names, 1):
+            os.unlink(os.path.join(backups, name))
+            at_step("backup", number)
         shutil.rmtree(backups, ignore_errors=True)
+        at_step("backups", 0)
         self.remove(journal_path)
 
     @staticmethod
@@ -324,9 +336,17 @@ class Peer:
             raise Refused(f"an operation that is no name: {operation!r}")
         return operation
 
-    def roll_back(self, bucket, journal, backups):
-        # The manifest first: that is how the other program does it, and the harder case for a
-        # reader, who may see the old manifest beside new facts.
+    def roll_back(self, bucket, journal, backups, at_step):
+        if self.facts_first:
+            self.restore_facts(bucket, journal, backups, at_step)
+        # The manifest first is how the other program does it, and the harder case for a reader,
+        # who may see the old manifest beside new facts.
+        self.restore_manifest(bucket, journal, backups)
+        at_step("manifest", 0)
+        if not self.facts_first:
+            self.restore_facts(bucket, journal, backups, at_step)
+
+    def restore_manifest(self, bucket, journal, backups):
         manifest_path = os.path.join(bucket, self.manifest_name)
         manifest = self.read(os.path.join(backups, "memory.json"))
         if manifest is not None:
@@ -335,27 +355,33 @@ class Peer:
             self.remove(manifest_path)
         else:
             raise Refused("the backup of the manifest is lost")
-        for fact_id in journal["factIds"]:
+
+    def restore_facts(self, bucket, journal, backups, at_step):
+        for number, fact_id in enumerate(journal["factIds"], 1):
             old = journal["oldEntries"].get(fact_id)
             if old is None:
                 self.remove(os.path.join(bucket, fact_path(journal["agentName"], fact_id)))
+                at_step("fact", number)
                 continue
             text = self.read(os.path.join(backups, fact_id + ".md"))
             if text is None:
                 raise Refused(f"the backup of {fact_id} is lost")
             self.write(os.path.join(bucket, old["path"]), text)
+            at_step("fact", number)
 
-    def recover(self, user):
+    def recover(self, user, at_step=no_step):
+        """`at_step(step, number)` is called after each step: manifest, fact (number from 1),
+        backup (removed; number from 1), backups. When it raises Stopped, the recovery ends there."""
         fd = self.lock(user)
         try:
-            self.recover_locked(user)
+            self.recover_locked(user, at_step)
         finally:
             os.close(fd)
 
     # -- commits --
 
     def commit(self, user, agent=None, changes=(), summary=None, expected_revision=None,
-               at_step=None):
+               at_step=no_step):
         """Makes all changes in one commit; the new revision, or the old one when nothing changed.
 
         `at_step(step, number)` is called after each step: journal, fact (number from 1), manifest,
@@ -363,9 +389,9 @@ class Peer:
         """
         fd = self.lock(user)
         try:
-            self.recover_locked(user)
+            self.recover_locked(user, no_step)
             return self.commit_locked(user, agent or DEFAULT_AGENT, changes, summary,
-                                      expected_revision, at_step or (lambda step, number: None))
+                                      expected_revision, at_step)
         finally:
             os.close(fd)
 
@@ -636,7 +662,8 @@ class AddChange(argparse.Action):
 def parse_step(text):
     """"fact:2" is ("fact", 2), "journal" is ("journal", 0)."""
     step, _, number = text.partition(":")
-    if step not in ("journal", "fact", "manifest", "committed") or (step == "fact") != bool(number):
+    if (step not in ("journal", "fact", "manifest", "committed", "backup", "backups")
+            or (step in ("fact", "backup")) != bool(number)):
         raise argparse.ArgumentTypeError(f"no step: {text}")
     return step, int(number or 0)
 
@@ -649,6 +676,8 @@ def parse_arguments():
     parser.add_argument("--agent", default=DEFAULT_AGENT)
     parser.add_argument("--manifest-name", default="memory.json")
     parser.add_argument("--no-sync", action="store_true", help="leave every fsync out")
+    parser.add_argument("--facts-first", action="store_true",
+                        help="recover the facts before the manifest")
     parser.add_argument("--expect-revision", type=int)
     parser.add_argument("--category", help="of the facts that are added or updated")
     parser.add_argument("--confidence", type=float)
@@ -685,7 +714,8 @@ def show(peer, arguments):
 
 def main():
     arguments = parse_arguments()
-    peer = Peer(arguments.volume, arguments.manifest_name, not arguments.no_sync)
+    peer = Peer(arguments.volume, arguments.manifest_name, not arguments.no_sync,
+                arguments.facts_first)
 
     def at_step(step, number):
         if (step, number) == arguments.hold_after:
@@ -700,7 +730,7 @@ def main():
         elif arguments.command == "show":
             show(peer, arguments)
         elif arguments.command == "recover":
-            peer.recover(arguments.user)
+            peer.recover(arguments.user, at_step)
         else:
             print(peer.commit(arguments.user, arguments.agent, make_changes(arguments),
                               arguments.summary, arguments.expect_revision, at_step))

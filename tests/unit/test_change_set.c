@@ -96,6 +96,22 @@ Test(change_set, what_is_no_fact_is_refused_and_not_taken)
     cr_expect_eq(change_set_check(&set, NULL), STATUS_OK);
 }
 
+Test(change_set, a_complete_fact_is_taken_as_it_is)
+{
+    AUTO_JSON json_t *fact = json_pack("{s:s,s:i}", "id", "f1", "revision", 7);
+    AUTO_JSON json_t *bare = json_object();
+    AUTO_JSON json_t *odd = json_pack("{s:s}", "id", "f/1");
+
+    cr_assert_eq(change_set_add_complete(&set, fact, NULL), STATUS_OK);
+    cr_assert_eq(set.upsert_count, 1);
+    cr_expect(set.upserts[0].fact == fact);
+    cr_expect_eq(set.upserts[0].expects, CHANGE_EXPECTS_ABSENT);
+    cr_expect(!set.upserts[0].has_own_revision);
+    cr_expect_eq(change_set_add_complete(&set, bare, NULL), STATUS_INVALID);
+    cr_expect_eq(change_set_add_complete(&set, odd, NULL), STATUS_INVALID);
+    cr_expect_eq(set.upsert_count, 1);
+}
+
 Test(change_set, a_removal_names_an_id)
 {
     struct change_delete *removal = NULL;

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -85,6 +86,63 @@ Test(pause_point, a_release_before_anybody_came_disarms)
     pause_release(PAUSE_REFRESH_AFTER_PLAN);
     pause_here(PAUSE_REFRESH_AFTER_PLAN);
     cr_expect_eq(pause_visits(PAUSE_REFRESH_AFTER_PLAN), 1);
+}
+
+/* What a child leaves behind that is told to look for orders, finds `order` before its third visit
+ * and comes by `visits` times in all: its signal or 0, and the trace. */
+static int end_of_ordered(const char *order, int visits, char trace[128])
+{
+    char directory[] = "/tmp/mspXXXXXX";
+    char wish[64];
+    char line[128];
+    int status = 0;
+
+    cr_assert_not_null(mkdtemp(directory));
+    cr_assert_eq(chdir(directory), 0);
+    (void) snprintf(wish, sizeof wish, "orders:%s/orders", directory);
+    (void) snprintf(line, sizeof line, order, directory);
+    pid_t child = fork();
+    if (child == 0) {
+        if (setenv("MEMSYNC_PAUSE", wish, 1) != 0)
+            _exit(1);
+        pause_configure_from_environment();
+        for (int i = 1; i <= visits; i++) {
+            FILE *file = i == 3 ? fopen("orders", "w") : NULL;
+            if (i == 3 && (!file || fputs(line, file) < 0 || fclose(file) != 0))
+                _exit(2);
+            pause_here(PAUSE_INSTALL_BEFORE_COMMIT);
+            if (access("orders", F_OK) == 0)
+                _exit(3);
+        }
+        _exit(0);
+    }
+    cr_assert_gt(child, 0);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFSIGNALED(status) || WEXITSTATUS(status) == 0, "%d", WEXITSTATUS(status));
+    FILE *file = fopen("trace", "r");
+    size_t size = file ? fread(trace, 1, 127, file) : 0;
+    trace[size] = '\0';
+    if (file)
+        (void) fclose(file);
+    (void) unlink("trace");
+    (void) unlink("orders");
+    cr_assert_eq(chdir("/"), 0);
+    cr_assert_eq(rmdir(directory), 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+Test(pause_point, orders_count_from_the_visit_that_finds_them)
+{
+    char trace[128];
+
+    cr_expect_eq(end_of_ordered("kill:INSTALL_BEFORE_COMMIT:2", 3, trace), 0);
+    cr_expect_eq(end_of_ordered("kill:INSTALL_BEFORE_COMMIT:2", 4, trace), SIGKILL);
+    cr_expect_eq(end_of_ordered("kill:INSTALL_BEFORE_COMMIT:1", 3, trace), SIGKILL);
+    cr_expect_eq(end_of_ordered("kill:SEARCH_BEFORE_QUERY:1", 6, trace), 0);
+    cr_expect_eq(end_of_ordered("nonsense", 6, trace), 0);
+    cr_expect_str_eq(trace, "");
+    cr_expect_eq(end_of_ordered("trace:%s/trace", 4, trace), 0);
+    cr_expect_str_eq(trace, "INSTALL_BEFORE_COMMIT\nINSTALL_BEFORE_COMMIT\n");
 }
 
 /* How a child ends that comes by the point `visits` times: its signal, or 0. */

@@ -16,6 +16,7 @@
 #define BUCKET "users/u1"
 #define OPERATION "0f1e2d3c"
 #define BACKUPS BUCKET "/.recovery/" OPERATION
+#define RETIRED BACKUPS ".done" /* what the backups are called while they are removed */
 #define JOURNAL_PATH BUCKET "/" JOURNAL_NAME
 #define LOCK_PATH BUCKET "/" JOURNAL_LOCK_NAME
 #define MANIFEST_PATH BUCKET "/memory.json"
@@ -207,7 +208,7 @@ static bool facts_are_old(void)
 static bool is_rolled_back(void)
 {
     return facts_are_old() && file_is(dir, MANIFEST_PATH, MANIFEST_OLD) &&
-           !has_file(dir, JOURNAL_PATH) && !has_file(dir, BACKUPS);
+           !has_file(dir, JOURNAL_PATH) && !has_file(dir, BACKUPS) && !has_file(dir, RETIRED);
 }
 
 static void clear_bucket(void)
@@ -402,9 +403,15 @@ static bool recover_in_child(void)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/* A reader that sees the old manifest must see the old facts. */
+/* A reader that sees the old manifest must see the old facts. And backups are there as a whole or
+ * not at all: a peer that finds some of them takes the rest for lost. */
 static void check_order(const char *where, unsigned nth)
 {
+    if (has_file(dir, JOURNAL_PATH) && has_file(dir, BACKUPS))
+        cr_expect(file_is(dir, BACKUPS "/memory.json", MANIFEST_OLD) &&
+                      file_is(dir, BACKUPS "/f_old.md", FACT_OLD) &&
+                      file_is(dir, BACKUPS "/f_del.md", FACT_DELETED),
+                  "%s %u: some backups went before the others", where, nth);
     if (file_is(dir, MANIFEST_PATH, MANIFEST_OLD))
         cr_expect(facts_are_old(), "%s %u: the manifest came before the facts", where, nth);
 }
@@ -417,7 +424,7 @@ Test(volume_recover, a_recovery_killed_at_any_pause_point_is_finished_by_the_nex
     } cases[] = {
         {PAUSE_RECOVER_AFTER_LOCK, 1},      {PAUSE_RECOVER_AFTER_FACT, 3},
         {PAUSE_RECOVER_BEFORE_MANIFEST, 1}, {PAUSE_RECOVER_AFTER_MANIFEST, 1},
-        {PAUSE_RECOVER_BEFORE_JOURNAL, 1},
+        {PAUSE_RECOVER_BEFORE_REMOVAL, 1},  {PAUSE_RECOVER_BEFORE_JOURNAL, 1},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -684,16 +691,49 @@ Test(volume_recover, leftovers_of_nfs_do_not_stop_it_and_a_later_pass_sweeps)
     put_file(dir, BACKUPS "/.nfs0000000012345678", "held open elsewhere");
     cr_expect(eq(int, outcome_of_recovery(), RECOVER_ROLLED_BACK));
     cr_expect(not(has_file(dir, JOURNAL_PATH)));
-    cr_expect(not(has_file(dir, BACKUPS "/memory.json")));
-    cr_expect(has_file(dir, BACKUPS));
+    cr_expect(not(has_file(dir, BACKUPS)));
+    cr_expect(not(has_file(dir, RETIRED "/memory.json")));
+    cr_expect(has_file(dir, RETIRED));
 
-    remove_path(BACKUPS "/.nfs0000000012345678"); /* its client has closed it */
+    remove_path(RETIRED "/.nfs0000000012345678"); /* its client has closed it */
     put_dir(dir, BUCKET "/.recovery/full");
     put_file(dir, BUCKET "/.recovery/full/f_x.md", "an orphan that is not ours to judge");
     put_journal("another", "committed", 7);
     cr_expect(eq(int, outcome_of_recovery(), RECOVER_NOTHING));
-    cr_expect(not(has_file(dir, BACKUPS)));
+    cr_expect(not(has_file(dir, RETIRED)));
     cr_expect(has_file(dir, BUCKET "/.recovery/full/f_x.md"));
+}
+
+Test(volume_recover, what_its_writer_had_not_renamed_goes_too_where_nobody_else_can_be_at_it)
+{
+    char changed[PATH_MAX], added[PATH_MAX], other[PATH_MAX];
+    const char *const suffix = "00112233445566778899aabbccddeeff.tmp";
+    const char *slash = strrchr(place("f_old"), '/');
+
+    (void) snprintf(changed, sizeof changed, "%.*s/.f_old.md.%s", (int) (slash - place("f_old")),
+                    place("f_old"), suffix);
+    slash = strrchr(place("f_new"), '/');
+    (void) snprintf(added, sizeof added, "%.*s/.f_new.md.%s", (int) (slash - place("f_new")),
+                    place("f_new"), suffix);
+    (void) snprintf(other, sizeof other, BUCKET "/agents/b/facts/00/.f_x.md.%s", suffix);
+    for (int reach = 0; reach <= 1; reach++) {
+        put_crash();
+        remove_path(place("f_new"));
+        put_file(dir, changed, "half");
+        put_file(dir, added, "half");
+        put_file(dir, other, "of somebody else");
+        open_recovery(reach);
+        if (!reach) {
+            cr_expect(eq(int, outcome_of_recovery(), RECOVER_WAITING));
+            clock_advance_for_test(61 * NS_PER_SECOND);
+        }
+        cr_expect(eq(int, outcome_of_recovery(), RECOVER_ROLLED_BACK));
+        cr_expect(is_rolled_back());
+        cr_expect(eq(int, has_file(dir, changed), !reach));
+        cr_expect(eq(int, has_file(dir, added), !reach));
+        cr_expect(has_file(dir, other));
+        clear_bucket();
+    }
 }
 
 /* ---- live writers ---- */

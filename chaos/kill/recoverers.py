@@ -1,0 +1,128 @@
+"""Who comes by after a kill and finishes what was begun; each can be killed at that, too."""
+
+from agent import Client
+from peer import Stopped
+from reader import require
+from victims import Position, positions_of
+from world import WORD
+
+
+class Recoverer:
+    """`extras` are contents of facts that its own writes add, one commit each."""
+
+    name = ""
+    may_wait = False  # only looks, and leaves the journal to others where its index needs nothing
+
+    def prepare(self, world):
+        """Before the kill."""
+
+    def recover(self, world):
+        """Returns the contents that it added."""
+        raise NotImplementedError
+
+    def learn(self, world):
+        """Recovers, and returns the positions where it can be killed."""
+        raise NotImplementedError
+
+    def kill(self, world, position):
+        """Recovers until killed there; returns the contents that certainly stand."""
+        raise NotImplementedError
+
+
+class Restart(Recoverer):
+    """The victim's own agent, started again on its index; it looks at everything by itself."""
+
+    name = "restart"
+    may_wait = True
+
+    def recover(self, world):
+        world.node("victim").settle()
+        return []
+
+
+class NodeRecoverer(Recoverer):
+    """Another node's agent, which was in step before and has not noticed anything."""
+
+    def __init__(self, node="other"):
+        self.node = node
+
+    def prepare(self, world):
+        world.node(self.node).settle()
+        world.freeze(self.node)
+
+    def request(self, world):
+        """Method, parameters, and the contents that it adds."""
+        raise NotImplementedError
+
+    def recover(self, world):
+        method, params, extras = self.request(world)
+        world.node(self.node).rpc(method, user_id=world.user, **params)
+        return extras
+
+    def learn(self, world):
+        node = world.node(self.node)
+        node.order_trace()
+        self.recover(world)
+        node.wait_idle()
+        return positions_of(node.trace())
+
+    def kill(self, world, position):
+        method, params, extras = self.request(world)
+        node = world.node(self.node)
+        node.order_kill(position.point, position.nth)
+        with Client(node.endpoint) as client:
+            client.send(method, user_id=world.user, **params)
+            node.wait_killed(client)
+        return extras if position.commits else []
+
+
+class Search(NodeRecoverer):
+    name = "search"
+    may_wait = True
+
+    def request(self, world):
+        return "search", {"query": WORD, "freshness": "strict"}, []
+
+
+class Write(NodeRecoverer):
+    name = "write"
+
+    def request(self, world):
+        content = f"{WORD} written by {self.node}"
+        return "create_fact", {"content": content}, [content]
+
+
+class PeerRecoverer(Recoverer):
+    def __init__(self, facts_first):
+        self.facts_first = facts_first
+        self.name = "peer" if facts_first else "peer-manifest-first"
+
+    def recover(self, world):
+        world.peer(self.facts_first).recover(world.user)
+        return []
+
+    def learn(self, world):
+        steps = []
+        world.peer(self.facts_first).recover(
+            world.user, lambda step, number: steps.append(Position(step, number, 0, True)))
+        return steps
+
+    def kill(self, world, position):
+        def at_step(step, number):
+            if (step, number) == (position.point, position.nth):
+                raise Stopped
+        try:
+            world.peer(self.facts_first).recover(world.user, at_step)
+        except Stopped:
+            return []
+        require(False, f"the step was not met: {position}")
+        return []
+
+
+def first_recoverers():
+    """Those that can be killed at it."""
+    return [Search(), Write(), PeerRecoverer(True), PeerRecoverer(False)]
+
+
+def all_recoverers(node="other"):
+    return [Restart(), Search(node), Write(node), PeerRecoverer(True), PeerRecoverer(False)]
