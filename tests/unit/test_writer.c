@@ -64,7 +64,7 @@ Test(writer, a_fact_of_ours_that_a_peer_deletes_is_gone)
 {
     temp_store_usual(store, false);
     open_writer();
-    AUTO_WRITE_RESULT struct write_result result = write_ok("u/a", "f3", "note three");
+    write_done("u/a", "f3", "note three");
     temp_volume_delete(store->volume, "u", "a", "f3");
     EXPECT_ASK(store, "u/a", "f1=one f2=two", "refreshed", 1);
 }
