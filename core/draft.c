@@ -32,6 +32,11 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a change");
 }
 
+static enum status without_agent(struct error *error)
+{
+    return error_set(error, STATUS_INVALID, NULL, "agent_name is missing: facts need an agent");
+}
+
 enum status draft_create(const struct draft_options *options, struct draft **ret)
 {
     struct draft *draft = calloc(1, sizeof *draft);
@@ -186,6 +191,8 @@ enum status draft_find(struct draft *draft, const char *id, json_t **ret, struct
 {
     struct draft_entry *entry;
 
+    if (!draft->options.has_agent)
+        return without_agent(error);
     if (!fact_id_is_valid(id))
         return error_set(error, STATUS_INVALID, NULL, "fact_id is no id that a fact can have");
     enum status status = look_up(draft, id, &entry, error);
@@ -415,7 +422,7 @@ static enum status check_set(struct draft *draft, const struct change_set *set, 
     struct draft_entry *entry;
 
     if (set->upsert_count + set->delete_count > 0 && !draft->options.has_agent)
-        return error_set(error, STATUS_INVALID, NULL, "agent_name is missing: facts need an agent");
+        return without_agent(error);
     enum status status = change_set_check(set, error);
     if (status != STATUS_OK)
         return status;

@@ -11,7 +11,9 @@
 static struct temp_volume *files;
 static struct volume *volume;
 static int bucket_fd;
-static char *ids[] = {(char *) (uintptr_t) "f1"};
+static char operation[] = "0123456789abcdef0123456789abcdef";
+static char id[] = "f1";
+static char *ids[] = {id};
 static struct journal journal;
 
 static void set_up(void)
@@ -22,7 +24,7 @@ static void set_up(void)
     cr_assert(eq(int, volume_open(&options, &volume, NULL), STATUS_OK));
     cr_assert(eq(int, volume_open_dir(volume, -1, "users/u", &bucket_fd, NULL), STATUS_OK));
     journal = (struct journal){
-        .operation_id = (char *) (uintptr_t) "0123456789abcdef0123456789abcdef",
+        .operation_id = operation,
         .state = JOURNAL_PREPARED,
         .has_agent = true,
         .agent = "a",

@@ -369,6 +369,37 @@ Test(writer, a_leader_without_the_lock_fails_alone)
     job_destroy(&jobs[1]);
 }
 
+/* The call hangs for good: one thread is lost to it, and nobody waits beyond his own time. */
+Test(writer, a_lock_call_that_does_not_return_costs_one_thread)
+{
+    temp_store_usual(store, true);
+    open_writer();
+    struct job hung = {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}};
+    struct job others[] = {
+        {.thread = 2, .scope = "u/a", .wish = {.id = "j2", .text = "note job", .deadline_ms = 100}},
+        {.thread = 3, .scope = "u/b", .wish = {.id = "j3", .text = "note job", .deadline_ms = 100}},
+    };
+
+    temp_calls_hang(TEMP_CALL_LOCK, "/u/.memory.lock");
+    job_start(&hung);
+    nap_ms(50);
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+        job_start(&others[i]);
+        job_join(&others[i]);
+        EXPECT_JOB(others[i], STATUS_TIMEOUT);
+        cr_expect(strstr(others[i].error.message, "lock timeout"), "%s", others[i].error.message);
+        job_destroy(&others[i]);
+    }
+    write_done("v/a", "h2", "note hb");
+    EXPECT_ASK(store, "u/a u/b v/a", "f1=one f2=two g1=bee h1=aitch h2=hb", "fresh fresh fresh", 0);
+    cr_expect(!atomic_load(&hung.ended));
+    temp_calls_reset();
+    job_join(&hung);
+    EXPECT_JOB(hung, STATUS_OK);
+    job_destroy(&hung);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two j1=job", "fresh", 0);
+}
+
 Test(writer, agents_of_one_user_follow_each_other)
 {
     temp_store_usual(store, false);
