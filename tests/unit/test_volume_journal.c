@@ -223,3 +223,24 @@ Test(volume_journal, no_space_leaves_no_temporary)
         temp_calls_reset();
     }
 }
+
+/* It could not be read any more, neither to be taken back nor to be cleaned up. */
+Test(volume_journal, one_that_is_too_large_to_be_read_is_not_placed)
+{
+    const size_t count = 350000;
+    AUTO_FREE char **many = calloc(count, sizeof *many);
+    AUTO_FREE char *texts = malloc(count * (FACT_ID_MAX + 1));
+    struct error error = {0};
+
+    cr_assert(many && texts);
+    for (size_t i = 0; i < count; i++) {
+        many[i] = texts + i * (FACT_ID_MAX + 1);
+        memset(many[i], 'x', FACT_ID_MAX);
+        (void) snprintf(many[i] + FACT_ID_MAX - 8, 9, "%08zu", i);
+    }
+    journal.fact_ids = many;
+    journal.fact_count = count;
+    cr_expect(eq(int, place(&error), STATUS_TOO_LARGE));
+    cr_expect_str_eq(error.path, JOURNAL_NAME);
+    EXPECT_JOURNAL(JOURNAL_NOBODYS);
+}
