@@ -14,6 +14,7 @@
     X(DELTA_UNPROVEN)            /* its rows are applied to rows that they may not fit */          \
     X(NOOP_ADVANCES)             /* a write that changed nothing moves the signature */            \
     X(NO_JOURNAL_CHECK)          /* a snapshot does not look for a commit under way */             \
+    X(NO_LOOK_AFTER_CAPTURE)     /* a snapshot looks for a journal before the capture only */      \
     X(NO_SECOND_LOOK)            /* a snapshot does not check the signature again */               \
     X(NO_GENERATION_INCREMENTAL) /* what changed is installed over rows of any generation */       \
     X(NO_GENERATION_COMPLETE)    /* the same for a complete re-read */                             \

@@ -14,6 +14,7 @@
     X(COMPARE_BEFORE_OPEN)     /* a search is about to read the live signature */                  \
     X(COMPARE_AFTER_READ)      /* it has it */                                                     \
     X(REFRESH_AFTER_PLAN)      /* generation, synced signature and seen entries were read */       \
+    X(SNAPSHOT_BEFORE_CAPTURE) /* the bucket was listed, the manifest is not yet read */           \
     X(SNAPSHOT_AFTER_CAPTURE)  /* the signature was captured, no fact read yet */                  \
     X(SNAPSHOT_AFTER_READ)     /* the facts were read, the signature not checked again */          \
     X(REFRESH_BEFORE_INSTALL)  /* validated, not yet in the install queue */                       \

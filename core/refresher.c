@@ -41,6 +41,7 @@ struct refresh {
     int64_t revision_before;
     struct plan_counts counts;
     bool unsettled;
+    bool manifest_moved; /* it is another one than the rows were built from */
     bool rows_changed;
     bool removed;
 };
@@ -222,6 +223,9 @@ static enum status publish(struct refresh *refresh, const struct base *base,
     refresh->result->manifest_absent =
         refresh->snapshot.live.mark.signature.absent && !is_empty(refresh, &result);
     refresh->unsettled = result.unsettled;
+    refresh->manifest_moved =
+        !base->in_index || !base->row.synced.known ||
+        !signature_equal(&base->row.synced.mark.signature, &refresh->snapshot.live.mark.signature);
     *ret = INSTALL_DONE;
     if (gone)
         status = remove_scope(refresh, base, ret, error);
@@ -383,7 +387,7 @@ static uint64_t retry_time(unsigned failures)
 static bool needs_relisting(const struct refresh *refresh)
 {
     return !volume_lookups_are_safe(refresh->store->volume) &&
-           !(refresh->run->wishes & REFRESH_WISH_RELIST);
+           (!(refresh->run->wishes & REFRESH_WISH_RELIST) || refresh->manifest_moved);
 }
 
 /* A second look, at what could not be trusted yet, once it can be. */

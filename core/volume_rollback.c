@@ -4,6 +4,7 @@
 #include "core/manifest.h"
 #include "core/mutant.h"
 #include "core/pause_point.h"
+#include "core/volume_journal.h"
 #include "core/volume_rollback_private.h"
 
 #include <errno.h>
@@ -57,6 +58,12 @@ static enum status restore_manifest(const struct rollback *rollback, struct erro
 
     switch (rollback->manifest_action) {
     case MANIFEST_KEEP:
+        /* Written anew all the same: whoever has read facts of the change under this manifest must
+         * find another one when he looks again. */
+        if (rollback->has_manifest)
+            status =
+                volume_replace_file(rollback->volume, rollback->bucket_fd, rollback->manifest_name,
+                                    rollback->manifest.bytes, rollback->manifest.size, error);
         break;
     case MANIFEST_REMOVE:
         status = volume_remove_file(rollback->volume, rollback->bucket_fd, rollback->manifest_name,
@@ -73,6 +80,20 @@ static enum status restore_manifest(const struct rollback *rollback, struct erro
     return volume_error_at(error, status, rollback->manifest_name);
 }
 
+/* The lock may not lock: somebody else may have taken this change back already and begun another,
+ * whose files must not be touched. */
+static enum status check_journal(const struct rollback *rollback, struct error *error)
+{
+    enum journal_owner owner;
+    enum status status = volume_journal_owner(rollback->volume, rollback->bucket_fd,
+                                              rollback->journal->operation_id, &owner, error);
+
+    if (status == STATUS_OK && owner != JOURNAL_OURS)
+        status = error_set(error, STATUS_STALE, JOURNAL_NAME,
+                           "somebody else deals with the unfinished commit");
+    return status;
+}
+
 static enum status take_back(const struct rollback *rollback, struct error *error)
 {
     const struct journal *journal = rollback->journal;
@@ -80,14 +101,23 @@ static enum status take_back(const struct rollback *rollback, struct error *erro
 
     if (MUTANT(RECOVER_MANIFEST_FIRST))
         status = restore_manifest(rollback, error);
-    for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++)
-        status = restore_fact(rollback, &journal->old_entries[i], error);
-    for (size_t i = 0; status == STATUS_OK && i < rollback->added_count; i++)
-        status = remove_added(rollback, &rollback->added[i], error);
+    for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++) {
+        status = check_journal(rollback, error);
+        if (status == STATUS_OK)
+            status = restore_fact(rollback, &journal->old_entries[i], error);
+    }
+    for (size_t i = 0; status == STATUS_OK && i < rollback->added_count; i++) {
+        status = check_journal(rollback, error);
+        if (status == STATUS_OK)
+            status = remove_added(rollback, &rollback->added[i], error);
+    }
+    if (status == STATUS_OK)
+        status = check_journal(rollback, error);
     if (status != STATUS_OK)
         return status;
     pause_here(PAUSE_RECOVER_BEFORE_MANIFEST);
-    status = restore_manifest(rollback, error);
+    if (!MUTANT(RECOVER_MANIFEST_FIRST))
+        status = restore_manifest(rollback, error);
     if (status == STATUS_OK)
         pause_here(PAUSE_RECOVER_AFTER_MANIFEST);
     return status;
@@ -267,11 +297,15 @@ static enum status remove_backups(const struct volume *volume, int bucket_fd,
 enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
                                      const struct journal *journal, struct error *error)
 {
+    enum journal_owner owner = JOURNAL_OURS;
     enum status status = remove_backups(volume, bucket_fd, journal, error);
 
     if (status != STATUS_OK)
         return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
     pause_here(PAUSE_RECOVER_BEFORE_JOURNAL);
+    status = volume_journal_owner(volume, bucket_fd, journal->operation_id, &owner, error);
+    if (status != STATUS_OK || owner == JOURNAL_SOMEBODYS)
+        return status;
     return volume_remove_file(volume, bucket_fd, JOURNAL_NAME, error);
 }
 

@@ -17,7 +17,7 @@ MUST_CHECK enum status volume_rollback(const struct volume *volume, int bucket_f
                                        const char *manifest_name, const struct journal *journal,
                                        struct error *error);
 
-/* Removes the backups and, last, the journal. */
+/* Removes the backups and, last, the journal, if it is still this operation's. */
 MUST_CHECK enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
                                                 const struct journal *journal, struct error *error);
 

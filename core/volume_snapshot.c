@@ -200,6 +200,43 @@ static bool needs_lock(const struct attempt *attempt)
            !attempt->locked;
 }
 
+/* Lists the bucket, and deals with a journal. */
+static enum status look_at_bucket(const struct attempt *attempt, struct bucket_view *ret,
+                                  struct error *error)
+{
+    enum status status = bucket_view_read(attempt->source->buckets, attempt->request->scope,
+                                          attempt->bucket_fd, ret, error);
+
+    if (status == STATUS_OK && ret->has_journal && !MUTANT(NO_JOURNAL_CHECK))
+        status = settle_journal(attempt, error);
+    return status;
+}
+
+/* Looks for a journal before the capture and once more after it: in between, a commit may have got
+ * as far as its manifest and died, and somebody may be taking it back, manifest first. Then the
+ * manifest that was captured is the right one already, while the facts still wait for it. */
+static enum status capture(struct attempt *attempt, struct bucket_view *ret_view,
+                           struct manifest *ret_manifest, struct error *error)
+{
+    struct live_state *live = &attempt->snapshot->live;
+
+    enum status status = look_at_bucket(attempt, ret_view, error);
+    if (status != STATUS_OK)
+        return status;
+    pause_here(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    *live = (struct live_state){.mark = absent_mark, .bare = true};
+    if (ret_view->has_manifest)
+        status = capture_manifest(attempt, ret_manifest, error);
+    if (status == STATUS_OK && !MUTANT(NO_LOOK_AFTER_CAPTURE)) {
+        bucket_view_destroy(ret_view);
+        *ret_view = (struct bucket_view){0};
+        status = look_at_bucket(attempt, ret_view, error);
+    }
+    if (status == STATUS_OK && ret_view->has_manifest == live->mark.signature.absent)
+        status = STATUS_STALE;
+    return status;
+}
+
 static enum status read_bucket(struct attempt *attempt, struct error *error)
 {
     const struct snapshot_source *source = attempt->source;
@@ -207,16 +244,7 @@ static enum status read_bucket(struct attempt *attempt, struct error *error)
     AUTO_VIEW struct bucket_view view = {0};
     AUTO_MANIFEST struct manifest manifest = {0};
 
-    enum status status = bucket_view_read(source->buckets, attempt->request->scope,
-                                          attempt->bucket_fd, &view, error);
-    if (status == STATUS_OK && view.has_journal && !MUTANT(NO_JOURNAL_CHECK))
-        status = settle_journal(attempt, error);
-    if (status != STATUS_OK)
-        return status;
-
-    snapshot->live = (struct live_state){.mark = absent_mark, .bare = true};
-    if (view.has_manifest)
-        status = capture_manifest(attempt, &manifest, error);
+    enum status status = capture(attempt, &view, &manifest, error);
     if (status != STATUS_OK)
         return status;
     pause_here(PAUSE_SNAPSHOT_AFTER_CAPTURE);
