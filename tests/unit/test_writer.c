@@ -143,6 +143,31 @@ Test(writer, who_comes_during_a_commit_is_in_the_next_one)
     EXPECT_ASK(store, "u/a", "f1=one f2=two " ALL_JOBS, "fresh", 0);
 }
 
+#define CROWD (WRITE_GROUP_MAX + 6)
+
+Test(writer, more_than_a_group_holds_are_in_several_commits)
+{
+    static struct job jobs[CROWD];
+    char ids[CROWD][8];
+
+    store->options.request_threads = CROWD + 1;
+    temp_store_usual(store, false);
+    open_writer();
+    for (unsigned i = 0; i < CROWD; i++) {
+        (void) snprintf(ids[i], sizeof ids[i], "j%u", i);
+        jobs[i] = (struct job){.thread = i + 1,
+                               .scope = "u/a",
+                               .wish = {.id = ids[i], .text = "note job"}};
+    }
+    int64_t base = revision_of("u");
+    jobs_run_behind(jobs, CROWD, PAUSE_COMMIT_AFTER_LOCK);
+    for (unsigned i = 0; i < CROWD; i++) {
+        expect_own_result(&jobs[i], base + (i < WRITE_GROUP_MAX ? 1 : 2));
+        job_destroy(&jobs[i]);
+    }
+    cr_expect_eq(revision_of("u"), base + 2);
+}
+
 Test(writer, a_member_sees_what_the_earlier_ones_changed)
 {
     temp_store_usual(store, false);
