@@ -103,7 +103,7 @@ struct actor {
 
 static struct actor actors[PAUSE_ACTORS_MAX];
 static _Thread_local unsigned own_actor; /* 0: nobody */
-static pause_visitor visitor;
+static _Atomic(pause_visitor) visitor;
 
 static void hold_actor_locked(struct actor *actor, enum pause_point point)
 {
@@ -132,8 +132,10 @@ static void hold_anybody_locked(struct point *here)
 
 void pause_here(enum pause_point point)
 {
-    if (visitor)
-        visitor(point);
+    pause_visitor visit = visitor;
+
+    if (visit)
+        visit(point);
     pthread_mutex_lock(&lock);
     struct point *here = &points[point];
     look_for_orders_locked();

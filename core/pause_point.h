@@ -126,8 +126,7 @@ void pause_actor_fail_at(unsigned actor, enum pause_point point);
 /* Called by the code under test where a step can fail: true when a test wants this one to. */
 bool pause_fails(enum pause_point point);
 
-/* Called at every arrival of any thread, before anything else, with no lock held; NULL: nobody. Set
- * while no other thread runs. */
+/* Called at every arrival of any thread, before anything else, with no lock held; NULL: nobody. */
 typedef void (*pause_visitor)(enum pause_point point);
 void pause_set_visitor(pause_visitor visitor);
 

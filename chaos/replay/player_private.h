@@ -6,10 +6,11 @@
 #include "chaos/replay/actor.h"
 #include "chaos/replay/player.h"
 
-#define PLAYER_READERS 12 /* 0 is the player's own, then come the own writes', then the searches'  \
-                           */
-#define PLAYER_ACTORS 10  /* refreshes, and as many writes */
-#define PLAYER_TABLE 5    /* the first of the refreshes that are in the node's table: T1 is R6 */
+#define PLAYER_READERS                                                                             \
+    12                   /* 0 is the player's own, then come the own writes', then the searches'   \
+                          */
+#define PLAYER_ACTORS 10 /* refreshes, and as many writes */
+#define PLAYER_TABLE 5   /* the first of the refreshes that are in the node's table: T1 is R6 */
 #define PLAYER_ASKERS 2
 #define PLAYER_BROKEN 4
 
