@@ -111,7 +111,10 @@ static void begin_refresh(struct player *player, const struct step *step)
     *led = (struct led){
         .actor = actor_refresh(player->store, everything ? player->scopes : step->scopes,
                                everything ? player->scope_count : step->scope_count,
-                               (number_of(step) - 1) * STEP_SCOPES_MAX + 1, step->in_table),
+                               (number_of(step) - 1) * STEP_SCOPES_MAX + 1,
+                               step->in_table       ? REFRESH_IN_TABLE
+                               : step->changes_only ? REFRESH_INCREMENTAL
+                                                    : REFRESH_COMPLETE),
     };
 }
 
@@ -364,7 +367,15 @@ void play_write_refuse(struct player *player, const struct step *step)
     struct led *led = begun(player, player->writes, step);
 
     if (led)
-        actor_refuse(led->actor);
+        actor_refuse(led->actor, step->second ? 2 : 1);
+}
+
+void play_refresh_refuse(struct player *player, const struct step *step)
+{
+    struct led *led = begun(player, player->refreshes, step);
+
+    if (led)
+        actor_refuse(led->actor, step->second ? 2 : 1);
 }
 
 /* ---- the end ---- */

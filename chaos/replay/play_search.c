@@ -358,6 +358,15 @@ void play_ask_joins(struct player *player, const struct step *step)
     lead_search(player, step, PAUSE_SET(SEARCH_AFTER_JOIN));
 }
 
+/* Where it looks at the index once only, it ends here. */
+void play_ask_goes_on(struct player *player, const struct step *step)
+{
+    struct asking *asking = asking_of(player, step);
+
+    actor_lead(asking->actor, PAUSE_SET(SEARCH_BEFORE_QUERY));
+    (void) actor_await(asking->actor);
+}
+
 void play_ask_answers(struct player *player, const struct step *step)
 {
     struct asking *asking = asking_of(player, step);
