@@ -70,7 +70,8 @@ def criterion_counts(output):
     return passing, tested - passing, 0
 
 
-# chaos/: every schedule once, some made by chance, and everything at once for a moment. `make chaos` goes on for longer.
+# chaos/: every schedule once, some made by chance, and everything at once for a moment; `make chaos`
+# goes on for longer.
 REPLAYS = (("schedules",), ("random", "--random", "--rounds", "40"),
            ("together", "--together", "--seconds", "3"))
 
