@@ -12,6 +12,12 @@ class Recoverer:
 
     name = ""
     may_wait = False  # only looks, and leaves the journal to others where its index needs nothing
+    sweeps = True     # takes a dead writer's unrenamed files away as well
+
+    def check_leftovers(self, state):
+        """After a write that followed."""
+        left = [path for path in state.leftovers if self.sweeps or "/facts/" not in path]
+        require(not left, f"left behind: {left}")
 
     def prepare(self, world):
         """Before the kill."""
@@ -93,6 +99,8 @@ class Write(NodeRecoverer):
 
 
 class PeerRecoverer(Recoverer):
+    sweeps = False
+
     def __init__(self, facts_first):
         self.facts_first = facts_first
         self.name = "peer" if facts_first else "peer-manifest-first"

@@ -15,7 +15,8 @@ from reader import History, State, require
 
 PATIENCE_S = 20.0
 QUIET = {"sync": {"inotify": False, "poll_interval_min_ms": 3600000,
-                  "poll_interval_max_ms": 3600000}}
+                  "poll_interval_max_ms": 3600000},
+         "backend": {"config": {"max_facts": 500}}}  # nothing is evicted
 WORD = "amber"  # every fact contains it, so that a search finds all
 AGENTS = (DEFAULT_AGENT, "helper", "zeta")
 
