@@ -28,6 +28,7 @@ DEBIAN_BUILD := gcc make pkg-config libsqlite3-dev libjansson-dev libzmq3-dev li
 	libxxhash-dev libsodium-dev libsystemd-dev
 DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps
 DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck valgrind
+DEBIAN_MODEL := gcc python3 spin
 
 PACKAGES := sqlite3 jansson libzmq yaml-0.1 icu-uc icu-i18n libxxhash libsodium libsystemd
 CLIENT_PACKAGES := jansson libzmq
@@ -78,6 +79,8 @@ SUPPORT := $(wildcard tests/support/*.c)
 UNIT := $(wildcard tests/unit/test_*.c)
 RACE := $(wildcard tests/race/*.c)
 TOOLS := $(wildcard tests/tools/*.c)
+CHAOS := $(wildcard chaos/support/*.c)
+REPLAY := $(wildcard chaos/replay/*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
@@ -132,9 +135,36 @@ $(BUILD)/tests/tools/%: $(BUILD)/tests/tools/%.o $(BUILD)/libmemsyncd.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
+$(BUILD)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
+
+# A mutant's programs: the files that know it are compiled anew, all else is the build's. Objects come before the
+# archive, so its own versions of these files are not taken. (chaos/mutants/run.py sets the variables.)
+MUTANT_DIR ?= build/mutants/none
+MUTANT_OBJECTS := $(patsubst %.c,$(MUTANT_DIR)/%.o,$(MUTANT_FILES))
+
+$(MUTANT_DIR)/%.o: %.c | packages
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DMEMSYNC_MUTANTS='($(MUTANT_BITS))' -MMD -MP -c $< -o $@
+
+$(MUTANT_DIR)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT))
+$(MUTANT_DIR)/memsyncd: $(call obj,agent/main.c)
+$(MUTANT_DIR)/memsync: $(call obj,$(CLI))
+MUTANT_PROGRAMS := $(addprefix $(MUTANT_DIR)/,chaos/replay/run memsyncd memsync)
+$(MUTANT_PROGRAMS): $(MUTANT_OBJECTS) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
+
+.PHONY: mutant-programs
+mutant-programs: $(MUTANT_PROGRAMS)
+
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
 TOOL_PROGRAMS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOLS))
+CHAOS_PROGRAMS := $(BUILD)/chaos/replay/run
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ))
 
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
@@ -142,7 +172,7 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
 .PHONY: test-programs fuzz-programs
-test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS)
+test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS) $(CHAOS_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)
 
 .PRECIOUS: $(BUILD)/%.o
@@ -163,8 +193,22 @@ asan: deps ## the tests under address and undefined-behaviour sanitizers
 
 .PHONY: tsan
 tsan: deps ## races and server under the thread sanitizer
-	$(Q)$(SUBMAKE) FLAVOUR=tsan build/tsan/tests/race/run build/tsan/memsyncd build/tsan/memsync
+	$(Q)$(SUBMAKE) FLAVOUR=tsan build/tsan/tests/race/run build/tsan/chaos/replay/run build/tsan/memsyncd build/tsan/memsync
 	$(Q)$(PYTHON) tests/run.py --build build/tsan --tsan $(TESTS)
+
+# Longer than `check` does: SECONDS for each part, SEED where chance begins.
+SEED ?= 1
+SECONDS ?= 60
+.PHONY: chaos
+chaos: deps ## schedules, chance and everything at once, for longer: SEED=1 SECONDS=60
+	$(Q)$(SUBMAKE) FLAVOUR=test $(patsubst $(BUILD)/%,build/test/%,$(CHAOS_PROGRAMS))
+	$(Q)build/test/chaos/replay/run --repeat 3
+	$(Q)build/test/chaos/replay/run --random --seed $(SEED) --seconds $(SECONDS)
+	$(Q)build/test/chaos/replay/run --together --seed $(SEED) --seconds $(SECONDS)
+
+.PHONY: mutants
+mutants: deps ## leave out one rule at a time: which scenario notices? MUTANTS='NAME ...'
+	$(Q)$(PYTHON) chaos/mutants/run.py $(if $(MUTANTS),--only $(MUTANTS))
 
 .PHONY: valgrind
 valgrind: deps-lint ## the races under valgrind's memcheck
@@ -182,8 +226,6 @@ chaos-kill: deps ## kill agents and peers at every step, and look what is lost
 	$(Q)$(SUBMAKE) FLAVOUR=test all
 	$(Q)$(PYTHON) chaos/kill/kill.py --build build/test --all $(KILL)
 
-.PHONY: chaos
-chaos: chaos-kill ## everything that `make check` runs a part of
 
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive
@@ -192,7 +234,7 @@ demo: deps ## index a sample volume, search it, watch a change arrive
 
 # ---- lint ----
 
-C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find agent backends core ipc tests -name '*.[ch]')
+C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find agent backends chaos core ipc tests -name '*.[ch]')
 TIDY_FILES = $(CORE) $(BACKENDS) $(IPC) $(CLIENT) $(CLI) $(AGENT) agent/main.c
 
 .PHONY: check-format
@@ -255,6 +297,11 @@ deps: ## install what building and testing needs (Debian)
 .PHONY: deps-lint
 deps-lint: deps ## install what lint and fuzzing need as well
 	$(call install_packages,$(DEBIAN_LINT))
+
+# The model needs nothing of the C code, so none of its libraries either.
+.PHONY: deps-model
+deps-model: ## install what the model needs
+	$(call install_packages,$(DEBIAN_MODEL))
 
 # ---- install ----
 

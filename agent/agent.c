@@ -454,10 +454,12 @@ static void write_ipc_status(struct agent *agent, struct text *text)
     text_append_format(text,
                        ",\"clients\":%" PRIu64 ",\"connections\":%" PRIu64 ",\"waiting\":%" PRIu64
                        ",\"threads_busy\":%" PRIu64 ",\"oldest_running_ms\":%" PRIu64
-                       ",\"undelivered\":%" PRIu64 ",\"events_dropped\":%" PRIu64 "}",
+                       ",\"undelivered\":%" PRIu64 ",\"events_dropped\":%" PRIu64
+                       ",\"max_message_bytes\":%" PRIu64 "}",
                        counters.clients, counters.connections, counters.waiting,
                        counters.threads_busy, counters.oldest_running_ms, counters.undelivered,
-                       agent->events ? events_dropped(agent->events) : 0);
+                       agent->events ? events_dropped(agent->events) : 0,
+                       agent->config->ipc_max_message_bytes);
 }
 
 static void write_status(void *context, struct text *result)

@@ -75,8 +75,8 @@ static const struct config_key keys[] = {
      .help = "Where changes are published. \"\": beside an ipc endpoint, with .events appended;\n"
              "off: nowhere. With a tcp endpoint and \"\" none are published."},
     {"ipc.socket_mode", CONFIG_MODE, MEMBER(ipc_socket_mode), .standard = "0660",
-     .help = "Permissions of the sockets, octal. Whoever may write to them may read every\n"
-             "memory."},
+     .help = "Permissions of the sockets, octal. Whoever may write to them may read and\n"
+             "change every memory."},
     {"ipc.socket_group", CONFIG_STRING, MEMBER(ipc_socket_group), .example = "memsync",
      .help = "The group of the sockets. Not given: the agent's own."},
     {"ipc.threads", CONFIG_NUMBER, MEMBER(ipc_threads), 1, 64, .standard = "4",

@@ -125,6 +125,7 @@ static const struct method methods[] = {
     {"get_context", SCOPE_NEEDED, SLOT(get_context), NO_SLOT, NULL},
     {"refresh", SCOPE_OPTIONAL, SLOT(refresh), NO_SLOT, NULL},
     {"verify", SCOPE_NEEDED, SLOT(verify), NO_SLOT, NULL},
+    {"migrate", SCOPE_NEEDED, SLOT(migrate), NO_SLOT, NULL},
     {"scopes", SCOPE_OPTIONAL, SLOT(scopes), NO_SLOT, NULL},
     {"warm", SCOPE_NONE, SLOT(warm), NO_SLOT, answer_warmed},
     {"shutdown_flush", SCOPE_NONE, SLOT(shutdown_flush), NO_SLOT, answer_drained},

@@ -87,6 +87,7 @@ struct backend_table {
     backend_method on_turn_start;   /* NULL: {} */
     backend_method refresh;
     backend_method verify;
+    backend_method migrate;
     backend_method scopes; /* lists what the backend knows, for operators */
 };
 

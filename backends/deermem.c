@@ -10,6 +10,7 @@
 static void destroy(struct backend *backend)
 {
     keeper_stop(&backend->keeper);
+    deermem_usage_stop(&backend->usage);
     writer_destroy(&backend->writer);
     if (backend->status_reader)
         index_reader_destroy(&backend->status_reader);
@@ -44,6 +45,10 @@ static enum status create(const struct backend_setup *setup, struct backend **re
         status = error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     if (status == STATUS_OK)
         status = index_reader_create(backend->store->index, &backend->status_reader, error);
+    const struct capacity_policy *capacity = &backend->settings.capacity;
+    if (status == STATUS_OK && (capacity->rule == CAPACITY_HYBRID_V1 || capacity->shadow))
+        status = deermem_usage_start(backend->writer, capacity->access_half_life_days,
+                                     &backend->usage, error);
     if (status == STATUS_OK)
         status = keeper_start(backend->store, &options->keeper, &backend->keeper, error);
     if (status != STATUS_OK) {
@@ -59,6 +64,7 @@ static enum status drain(struct backend *backend, uint64_t deadline_ns, struct e
     (void) deadline_ns;
     (void) error;
     keeper_stop(&backend->keeper);
+    deermem_usage_stop(&backend->usage);
     return STATUS_OK;
 }
 
@@ -168,5 +174,6 @@ const struct backend_table backend_deermem = {
     .delete_memory = deermem_delete_memory,
     .refresh = deermem_refresh,
     .verify = deermem_verify,
+    .migrate = deermem_migrate,
     .scopes = deermem_scopes,
 };

@@ -4,6 +4,7 @@
 #define MEMSYNC_BACKENDS_DEERMEM_H
 
 #include "backends/backend.h"
+#include "backends/deermem_usage.h"
 #include "core/capacity.h"
 #include "core/keeper.h"
 #include "core/searcher.h"
@@ -47,6 +48,7 @@ struct backend {
     bool index_is_misplaced;
     struct writer *writer;
     struct deermem_settings settings;
+    struct deermem_usage *usage; /* NULL where the policy does not weigh it */
 };
 
 /* Fills the reading part of a request from a call: freshness, max_staleness_ms, deadline. `scopes`
@@ -96,6 +98,8 @@ enum status deermem_import_memory(struct backend *backend, const struct backend_
                                   struct text *result, struct error *error);
 enum status deermem_delete_memory(struct backend *backend, const struct backend_call *call,
                                   struct text *result, struct error *error);
+enum status deermem_migrate(struct backend *backend, const struct backend_call *call,
+                            struct text *result, struct error *error);
 /* Appends "volume", "index", "sync", "watch", "problems" for the `status` reply. */
 void deermem_describe(struct backend *backend, struct text *members);
 

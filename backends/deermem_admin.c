@@ -338,8 +338,9 @@ static enum status name_unmigrated(void *context, const struct scope *scope,
     if (!state->unmigrated)
         return STATUS_OK;
     scope_bucket_path(scope, bucket);
-    text_append_format(&line, "%s (agent %s): old format, needs the peers' migration", bucket,
-                       scope->agent);
+    text_append_format(
+        &line, "%s (agent %s): old format, needs migration (a write, 'memsync migrate', or a peer)",
+        bucket, scope->agent);
     text_append_string(&summary->unmigrated, summary->named > 0 ? "," : "");
     json_text_write_string(&summary->unmigrated, text_string(&line), line.size);
     /* Any status but OK ends the listing. */
@@ -409,6 +410,23 @@ static void describe_sync(struct store *store, struct text *text)
                        atomic_load(&counters->files_read), atomic_load(&counters->fresh),
                        atomic_load(&counters->refreshed), atomic_load(&counters->stale),
                        atomic_load(&counters->unverified));
+}
+
+static void describe_writes(const struct store *store, struct text *text)
+{
+    const struct store_counters *counters = &store->counters;
+
+    text_append_format(text,
+                       ",\"writes\":{\"changed\":%" PRIu64 ",\"unchanged\":%" PRIu64
+                       ",\"conflicts\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"commits\":%" PRIu64,
+                       atomic_load(&counters->writes), atomic_load(&counters->writes_unchanged),
+                       atomic_load(&counters->write_conflicts),
+                       atomic_load(&counters->writes_failed), atomic_load(&counters->commits));
+    text_append_format(text,
+                       ",\"promoted\":%" PRIu64 ",\"already_current\":%" PRIu64
+                       ",\"forgotten\":%" PRIu64 ",\"installs_failed\":%" PRIu64 "}",
+                       atomic_load(&counters->promoted), atomic_load(&counters->already_current),
+                       atomic_load(&counters->forgotten), atomic_load(&counters->installs_failed));
 }
 
 static void describe_watch(struct keeper *keeper, struct text *text)
@@ -493,6 +511,7 @@ void deermem_describe(struct backend *backend, struct text *members)
     describe_volume(backend->store, members);
     describe_index(backend->store, &summary.totals, members);
     describe_sync(backend->store, members);
+    describe_writes(backend->store, members);
     describe_watch(backend->keeper, members);
     describe_problems(backend, &summary, members);
 }

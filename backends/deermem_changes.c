@@ -48,13 +48,6 @@ static enum status check_fact_revisions(const json_t *revisions, struct error *e
     return STATUS_OK;
 }
 
-static enum status take_revision(const json_t *params, struct changes *changes, struct error *error)
-{
-    changes->has_revision = json_is_integer(json_object_get(params, "expected_revision"));
-    return params_integer(params, "expected_revision", INT64_MIN, INT64_MAX, &changes->revision,
-                          error);
-}
-
 static enum status take_changes(const struct backend_call *call, struct changes *changes,
                                 struct error *error)
 {
@@ -74,7 +67,7 @@ static enum status take_changes(const struct backend_call *call, struct changes 
     if (status == STATUS_OK)
         status = params_boolean(params, "allow_rebase", &changes->may_rebase, error);
     if (status == STATUS_OK)
-        status = take_revision(params, changes, error);
+        status = deermem_take_revision(params, &changes->has_revision, &changes->revision, error);
     return status;
 }
 
@@ -184,7 +177,8 @@ enum status deermem_update_summaries(struct backend *backend, const struct backe
     if (status == STATUS_OK && !changes.summaries)
         status = error_set(error, STATUS_INVALID, NULL, "summaries is missing");
     if (status == STATUS_OK)
-        status = take_revision(call->params, &changes, error);
+        status =
+            deermem_take_revision(call->params, &changes.has_revision, &changes.revision, error);
     if (status == STATUS_OK)
         status = deermem_write_run(&changes.write, &how, &written, error);
     if (status != STATUS_OK)

@@ -5,6 +5,7 @@
 #include "core/json_text.h"
 #include "core/log.h"
 #include "core/manifest_write.h"
+#include "core/migration.h"
 #include "core/volume_bucket.h"
 #include "core/volume_side_data.h"
 #include "core/write_source.h"
@@ -17,6 +18,8 @@
 
 struct clearing {
     struct deermem_write write;
+    bool has_revision; /* that the manifest must have */
+    int64_t revision;
     bool all;
     bool erase;     /* delete_memory: backups of earlier layouts go as well */
     json_t *agents; /* an array of names */
@@ -99,9 +102,13 @@ static void remove_side_data(const struct clearing *clearing, const struct write
 static enum status build_clearing(void *context, struct draft *draft, struct change_set *set,
                                   struct error *error)
 {
+    const struct clearing *clearing = context;
     AUTO_JSON json_t *facts = NULL;
 
-    (void) context;
+    if (!clearing->all) {
+        set->has_manifest_revision = clearing->has_revision;
+        set->manifest_revision = clearing->revision;
+    }
     enum status status = draft_list(draft, &facts, error);
     return status == STATUS_OK ? deermem_add_deletes(set, facts, error) : status;
 }
@@ -199,7 +206,7 @@ static enum status commit_one(struct clearing *clearing, struct write_session *s
     };
     if (draft_create(&options, &draft) != STATUS_OK)
         return no_memory(error);
-    status = build(NULL, draft, &set, error);
+    status = build(clearing, draft, &set, error);
     if (status == STATUS_OK)
         status = draft_apply(draft, &set, &outcome, NULL, error);
     write_source_close(&source);
@@ -224,6 +231,33 @@ static enum status build_blank(void *context, struct draft *draft, struct change
     return blank ? change_set_set_summaries(set, blank, error) : no_memory(error);
 }
 
+/* Asked once, before the first of several commits. */
+static enum status check_revision(const struct clearing *clearing,
+                                  const struct write_session *session, struct error *error)
+{
+    int64_t current = session->has_manifest ? session->manifest.revision : 0;
+
+    if (!clearing->has_revision || clearing->revision == current)
+        return STATUS_OK;
+    return draft_manifest_conflict(clearing->revision, current, error);
+}
+
+/* What an agent still has in a file of an earlier layout is its memory too. Its summaries are going
+ * to be blank anyhow. */
+static enum status migrate_agent(struct write_session *session, const struct scope *scope,
+                                 struct error *error)
+{
+    AUTO_MIGRATION_RESULT struct migration_result result = {0};
+    const struct migration_request request = {
+        .scope = scope,
+        .has_agent = true,
+        .without_summaries = true,
+    };
+
+    enum status status = write_session_load(session, error);
+    return status == STATUS_OK ? migration_run(session, &request, &result, error) : status;
+}
+
 /* An agent at a time, then the summaries: what was done stands if something later fails. */
 static enum status clear_all(void *context, struct write_session *session, struct error *error)
 {
@@ -233,14 +267,20 @@ static enum status clear_all(void *context, struct write_session *session, struc
     const json_t *name;
     size_t i;
 
-    enum status status = list_agents(clearing, session, error);
+    enum status status = check_revision(clearing, session, error);
+    if (status == STATUS_OK)
+        status = migrate_agent(session, &session->scope, error);
+    if (status == STATUS_OK)
+        status = list_agents(clearing, session, error);
     if (status != STATUS_OK)
         return status;
     json_array_foreach(clearing->agents, i, name)
     {
         (void) snprintf(scope.agent, sizeof scope.agent, "%s", json_string_value(name));
-        status =
-            commit_one(clearing, session, &scope, true, build_clearing, &clearing->cleared, error);
+        status = migrate_agent(session, &scope, error);
+        if (status == STATUS_OK)
+            status = commit_one(clearing, session, &scope, true, build_clearing, &clearing->cleared,
+                                error);
         if (status != STATUS_OK)
             return status;
         remove_side_data(clearing, session, &scope);
@@ -263,6 +303,9 @@ static enum status take_clearing(struct clearing *clearing, struct error *error)
     const struct backend_call *call = clearing->write.call;
 
     enum status status = params_boolean(call->params, "all", &clearing->all, error);
+    if (status == STATUS_OK)
+        status = deermem_take_revision(call->params, &clearing->has_revision, &clearing->revision,
+                                       error);
     if (status != STATUS_OK)
         return status;
     if (clearing->all == call->agent_given)

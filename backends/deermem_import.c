@@ -16,6 +16,8 @@ struct import {
     const json_t *facts; /* NULL: the document has none, and the stored ones stay */
     const json_t *user;
     const json_t *history;
+    bool has_revision;
+    int64_t revision;
     json_t *evicted; /* an array of ids that were left out */
     size_t kept;     /* facts of the document that are stored */
 };
@@ -78,6 +80,9 @@ static enum status take_document(const struct backend_call *call, struct import 
     if (!json_is_object(data))
         return error_set(error, STATUS_INVALID, NULL, "memory_data must be an object");
     enum status status = deermem_check_memory(call, error);
+    if (status == STATUS_OK)
+        status =
+            deermem_take_revision(call->params, &import->has_revision, &import->revision, error);
     if (status == STATUS_OK)
         status = take_group(data, "user", &import->user, error);
     if (status == STATUS_OK)
@@ -262,6 +267,8 @@ static enum status build(void *context, struct draft *draft, struct change_set *
     struct import *import = context;
     enum status status = STATUS_OK;
 
+    set->has_manifest_revision = import->has_revision;
+    set->manifest_revision = import->revision;
     json_decref(import->evicted);
     import->evicted = json_array();
     if (!import->evicted)

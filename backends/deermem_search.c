@@ -157,6 +157,8 @@ enum status deermem_search(struct backend *backend, const struct backend_call *c
     request.filter = &wish.filter;
     request.top_k = (size_t) wish.top_k;
     status = searcher_run(backend->store, &request, &found, error);
+    if (status == STATUS_OK && backend->usage)
+        deermem_usage_note(backend->usage, scopes, &found);
     if (status == STATUS_OK)
         write_result(result, &wish, scopes, &found, clock_monotonic_ns() - begun_ns);
     return status;

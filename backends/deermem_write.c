@@ -63,6 +63,13 @@ enum status deermem_append_memory(struct backend *backend, const struct backend_
     return deermem_append_answer(backend, call, deermem_get_memory, result, error);
 }
 
+enum status deermem_take_revision(const json_t *params, bool *ret_given, int64_t *ret,
+                                  struct error *error)
+{
+    *ret_given = json_is_integer(json_object_get(params, "expected_revision"));
+    return params_integer(params, "expected_revision", INT64_MIN, INT64_MAX, ret, error);
+}
+
 enum status deermem_take_id(const json_t *params, const char **ret, struct error *error)
 {
     enum status status = params_name(params, "fact_id", true, ret, error);

@@ -33,6 +33,10 @@ MUST_CHECK enum status deermem_append_memory(struct backend *backend,
 /* STATUS_INVALID when `memory` is no truth value: asked before anything is written. */
 MUST_CHECK enum status deermem_check_memory(const struct backend_call *call, struct error *error);
 
+/* The parameter `expected_revision`, of the manifest. */
+MUST_CHECK enum status deermem_take_revision(const json_t *params, bool *ret_given, int64_t *ret,
+                                             struct error *error);
+
 /* A fact_id parameter that a fact can have. */
 MUST_CHECK enum status deermem_take_id(const json_t *params, const char **ret, struct error *error);
 

@@ -61,6 +61,23 @@ enum status change_set_add_upsert(struct change_set *set, const struct scope *sc
     return STATUS_OK;
 }
 
+enum status change_set_add_complete(struct change_set *set, json_t *fact, struct error *error)
+{
+    const char *id = json_string_value(json_object_get(fact, "id"));
+
+    if (!id || !fact_id_is_valid(id))
+        return error_set(error, STATUS_INVALID, NULL, "a fact has no id that a fact can have");
+    if (!array_make_room(&set->upserts, set->upsert_count, &set->upsert_capacity,
+                         sizeof *set->upserts))
+        return no_memory(error);
+    set->upserts[set->upsert_count++] = (struct change_upsert){
+        .fact = json_incref(fact),
+        .id = id,
+        .expects = CHANGE_EXPECTS_ABSENT,
+    };
+    return STATUS_OK;
+}
+
 enum status change_set_add_delete(struct change_set *set, const char *id,
                                   struct change_delete **ret, struct error *error)
 {

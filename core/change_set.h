@@ -55,6 +55,11 @@ MUST_CHECK enum status change_set_add_upsert(struct change_set *set, const struc
                                              const json_t *fact, uint64_t wall_ns,
                                              struct change_upsert **ret, struct error *error);
 
+/* Adds a fact that is complete already (borrowed), as it is, and that must not be there yet.
+ * STATUS_INVALID when it has no id that a fact can have. */
+MUST_CHECK enum status change_set_add_complete(struct change_set *set, json_t *fact,
+                                               struct error *error);
+
 /* Adds a removal; the id is copied. STATUS_INVALID: no id that a fact can have. */
 MUST_CHECK enum status change_set_add_delete(struct change_set *set, const char *id,
                                              struct change_delete **ret, struct error *error);

@@ -95,6 +95,11 @@ bool draft_has_changed(const struct draft *draft)
     return draft->changed;
 }
 
+void draft_touch(struct draft *draft)
+{
+    draft->changed = true;
+}
+
 const json_t *draft_summaries(const struct draft *draft)
 {
     return draft->summaries;
@@ -330,16 +335,15 @@ enum status draft_find_content(struct draft *draft, const char *content, size_t 
 
 /* ---- change sets ---- */
 
-static enum status manifest_conflict(const struct draft *draft, const struct change_set *set,
-                                     struct error *error)
+enum status draft_manifest_conflict(int64_t expected, int64_t current, struct error *error)
 {
     (void) error_set(error, STATUS_CONFLICT, NULL,
                      "the memory is at revision %" PRId64 ", not at %" PRId64
                      ": read it again, then decide",
-                     draft_revision(draft), set->manifest_revision);
+                     current, expected);
     error_add_member(error, "reason", "\"manifest_revision\"");
-    error_add_member(error, "expected", "%" PRId64, set->manifest_revision);
-    error_add_member(error, "current", "%" PRId64, draft_revision(draft));
+    error_add_member(error, "expected", "%" PRId64, expected);
+    error_add_member(error, "current", "%" PRId64, current);
     return STATUS_CONFLICT;
 }
 
@@ -417,7 +421,7 @@ static enum status check_set(struct draft *draft, const struct change_set *set, 
         return status;
     bool fits = !set->has_manifest_revision || set->manifest_revision == draft_revision(draft);
     if (!fits && !change_set_can_rebase(set))
-        return manifest_conflict(draft, set, error);
+        return draft_manifest_conflict(set->manifest_revision, draft_revision(draft), error);
     if (ret_rebased)
         *ret_rebased = !fits;
     for (size_t i = 0; status == STATUS_OK && i < set->upsert_count; i++) {
@@ -527,9 +531,9 @@ static enum status take_summaries(struct draft *draft, const json_t *summaries, 
         if (json_object_update(target, sections) != 0)
             return no_memory(error);
     }
-    /* Against the first state: what two sets change back and forth is no change. */
-    *ret_changed = !json_equal(merged, draft->summaries) &&
-                   (manifest_summaries_change(draft->options.manifest, merged) || draft->summaries);
+    *ret_changed = manifest_summaries_differ(draft->options.manifest, draft->summaries, merged);
+    if (!*ret_changed)
+        return STATUS_OK;
     json_decref(draft->summaries);
     draft->summaries = TAKE_PTR(merged);
     return STATUS_OK;

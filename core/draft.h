@@ -57,7 +57,10 @@ static inline void cleanup_draft(struct draft **draft)
 
 /* ---- looking ---- */
 
+/* As the options had them. */
 const struct scope *draft_scope(const struct draft *draft);
+
+/* The time that all of this commit's changes carry. */
 uint64_t draft_wall_ns(const struct draft *draft);
 
 /* The manifest that it starts from, NULL when there is none, and its revision (0 then). */
@@ -98,6 +101,13 @@ void draft_outcome_destroy(struct draft_outcome *outcome);
 MUST_CHECK enum status draft_apply(struct draft *draft, const struct change_set *set,
                                    struct draft_outcome *ret, bool *ret_rebased,
                                    struct error *error);
+
+/* Makes the next revision another one although no fact and no summary may change: the manifest
+ * itself is to be written anew. */
+void draft_touch(struct draft *draft);
+
+/* The answer to a change that expects another manifest revision than the current one. */
+enum status draft_manifest_conflict(int64_t expected, int64_t current, struct error *error);
 
 /* True once a set has changed something: the next revision will be another one. */
 bool draft_has_changed(const struct draft *draft);

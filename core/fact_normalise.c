@@ -77,6 +77,9 @@ static enum status copy_members(const json_t *input, json_t *document, struct er
     {
         if (is_one_of(name, others, ARRAY_SIZE(others)))
             continue;
+        if (!json_text_string_is_unicode(name, strlen(name)))
+            return error_set(error, STATUS_INVALID, NULL,
+                             "the name of a field holds half of a surrogate pair");
         if (!json_text_is_unicode(value))
             return refuse(error, name, "text without half of a surrogate pair");
         enum status status = set(document, name, json_deep_copy(value), error);
@@ -160,13 +163,29 @@ static enum status set_body(const json_t *input, json_t *document, struct error 
 
 /* ---- the whole ---- */
 
-static enum status set_scope(json_t *document, const struct scope *scope, struct error *error)
+/* How the input spells the agent, if it names the scope's: case does not count, but readers keep
+ * it. */
+static const char *spelt_agent(const json_t *input, const struct scope *scope)
+{
+    const json_t *given = json_object_get(json_object_get(input, "scope"), "agentName");
+    const char *agent = json_string_value(given);
+    char folded[SCOPE_NAME_MAX + 1];
+
+    if (agent && strlen(agent) == json_string_length(given) &&
+        scope_agent_fold(agent, folded, NULL) == STATUS_OK && strcmp(folded, scope->agent) == 0)
+        return agent;
+    return scope->agent;
+}
+
+static enum status set_scope(const json_t *input, const struct scope *scope, json_t *document,
+                             struct error *error)
 {
     json_t *user =
         scope->has_user ? yaml_text_value(scope->user, strlen(scope->user)) : json_null();
 
     return set(document, "scope",
-               json_pack("{s:o, s:s}", "userId", user, "agentName", scope->agent), error);
+               json_pack("{s:o, s:s}", "userId", user, "agentName", spelt_agent(input, scope)),
+               error);
 }
 
 /* The rules of reading, of which a fault is the caller's here. */
@@ -196,7 +215,7 @@ enum status fact_normalise(const json_t *input, const struct scope *scope, uint6
     if (status == STATUS_OK)
         status = set_body(input, document, error);
     if (status == STATUS_OK)
-        status = set_scope(document, scope, error);
+        status = set_scope(input, scope, document, error);
     if (status == STATUS_OK)
         *ret = TAKE_PTR(document);
     return status;

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+_Static_assert(YAML_WRITE_BYTES_MAX > FACT_FILE_BYTES_MAX, "what is cut short must be too large");
+
 static enum status no_memory(struct error *error)
 {
     return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
@@ -45,7 +47,19 @@ static enum status settle_title(const json_t *document, json_t **ret, struct err
     return STATUS_OK;
 }
 
-/* The mapping of the front matter; NULL without memory. */
+/* Moves a member to the end, where it is one. */
+static bool move_last(json_t *object, const char *name)
+{
+    AUTO_JSON json_t *value = json_incref(json_object_get(object, name));
+
+    if (!value)
+        return true;
+    (void) json_object_del(object, name);
+    return json_object_set_nocheck(object, name, value) == 0;
+}
+
+/* The mapping of the front matter; NULL without memory. Members whose keys are no text come last of
+ * what is not ours, since that is where reading puts them. */
 static json_t *make_front(const json_t *document)
 {
     static const char *const others[] = {"title", "content", "scope", "user_id", "agent_name"};
@@ -56,7 +70,8 @@ static json_t *make_front(const json_t *document)
 
     for (size_t i = 0; i < ARRAY_SIZE(others); i++)
         (void) json_object_del(front, others[i]);
-    if (json_object_set_nocheck(front, "user_id", user ? user : json_null()) != 0 ||
+    if (!move_last(front, "$pairs") ||
+        json_object_set_nocheck(front, "user_id", user ? user : json_null()) != 0 ||
         json_object_set_nocheck(front, "agent_name", agent ? agent : json_null()) != 0)
         return NULL;
     return TAKE_PTR(front);

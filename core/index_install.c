@@ -7,6 +7,7 @@
 #include "core/index_rank.h"
 #include "core/iso_time.h"
 #include "core/json_text.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 
 #include <string.h>
@@ -470,7 +471,8 @@ static enum status install_end(struct install *install, int result, bool wanted,
     token_scope_set(connection->scope, 0);
     if (result == SQLITE_OK && wanted) {
         pause_here(PAUSE_INSTALL_BEFORE_COMMIT);
-        result = index_run(connection, SQL_COMMIT);
+        result = pause_fails(PAUSE_INSTALL_BEFORE_COMMIT) ? SQLITE_FULL
+                                                          : index_run(connection, SQL_COMMIT);
     }
     if (result != SQLITE_OK)
         status = index_sqlite_error(install->index, connection, result, "write the index", error);
@@ -544,13 +546,34 @@ static int refresh_scope(struct install *install, const struct index_change *cha
     return apply_refresh(install, change);
 }
 
+/* The mutant's way: the signature in a transaction of its own, before the rows. */
+static enum status install_signature_first(struct index *index, const struct index_change *change,
+                                           struct error *error)
+{
+    struct install install;
+    bool found = false;
+    enum status status = install_begin(index, &install, error);
+
+    if (status != STATUS_OK)
+        return status;
+    int result = select_scope(&install, change->scope, &found);
+    if (result == SQLITE_OK && found)
+        result = scope_row_set_synced(install.connection, install.row.id, &change->synced);
+    return install_end(&install, result, found, error);
+}
+
 enum status index_install_refresh(struct index *index, const struct index_change *change,
                                   enum install_outcome *ret, uint64_t *ret_generation,
                                   struct error *error)
 {
     struct install install;
     bool lost = false;
-    enum status status = install_begin(index, &install, error);
+    enum status status = STATUS_OK;
+
+    if (MUTANT(TWO_TRANSACTIONS))
+        status = install_signature_first(index, change, error);
+    if (status == STATUS_OK)
+        status = install_begin(index, &install, error);
 
     if (status != STATUS_OK)
         return status;
@@ -568,6 +591,9 @@ enum status index_install_refresh(struct index *index, const struct index_change
 
 static bool synced_is(const struct scope_row *row, const struct manifest_mark *mark)
 {
+    if (MUTANT(NOOP_ADVANCES) && row->synced.known &&
+        row->synced.mark.signature.revision == mark->signature.revision)
+        return true;
     return row->synced.known && signature_equal(&row->synced.mark.signature, &mark->signature);
 }
 
@@ -582,10 +608,18 @@ static int promote(struct install *install, int64_t id, const struct index_own_w
                                : result;
 }
 
+/* As with a search, another inode or change time under an equal signature is a reason to look, and
+ * promoting would pass it over. */
+static bool is_same_file(const struct manifest_mark *a, const struct manifest_mark *b)
+{
+    return MUTANT(NOOP_ADVANCES) || (a->inode == b->inode && a->ctime_ns == b->ctime_ns);
+}
+
 /* An absent manifest proves nothing about rows that are there. */
 static bool delta_fits(const struct scope_row *row, const struct index_own_write *write)
 {
-    return synced_is(row, &write->pre) && !(write->pre.signature.absent && row->facts > 0);
+    return synced_is(row, &write->pre) && is_same_file(&row->synced.mark, &write->pre) &&
+           !(write->pre.signature.absent && row->facts > 0);
 }
 
 /* Other scopes of the bucket: nothing of theirs was touched, so in step stays in step. */
@@ -607,23 +641,25 @@ static int promote_others(struct install *install, const struct index_own_write 
     return result == SQLITE_DONE ? SQLITE_OK : result;
 }
 
+static int apply_rows(struct install *install, const struct index_own_write *write)
+{
+    int result = remove_paths(install, write->removed, write->removed_count);
+
+    if (result == SQLITE_OK)
+        result = put_rows(install, write->put, write->put_count);
+    for (size_t i = 0; i < write->put_count && result == SQLITE_OK; i++)
+        result = put_unread(install, write->put[i].path);
+    if (result == SQLITE_OK)
+        result = count_broken(install);
+    install->row.generation++;
+    return result == SQLITE_OK ? scope_row_update(install->connection, &install->row) : result;
+}
+
 static int apply_delta(struct install *install, const struct index_own_write *write)
 {
     bool changes = write->facts_changed && (write->put_count > 0 || write->removed_count > 0);
-    int result = SQLITE_OK;
+    int result = changes ? apply_rows(install, write) : SQLITE_OK;
 
-    if (changes) {
-        result = remove_paths(install, write->removed, write->removed_count);
-        if (result == SQLITE_OK)
-            result = put_rows(install, write->put, write->put_count);
-        for (size_t i = 0; i < write->put_count && result == SQLITE_OK; i++)
-            result = put_unread(install, write->put[i].path);
-        if (result == SQLITE_OK)
-            result = count_broken(install);
-        install->row.generation++;
-        if (result == SQLITE_OK)
-            result = scope_row_update(install->connection, &install->row);
-    }
     return result == SQLITE_OK ? promote(install, install->row.id, write) : result;
 }
 
@@ -657,7 +693,16 @@ static int own_write_in_scope(struct install *install, const struct index_own_wr
         return SQLITE_OK;
     }
     *ret = OWN_WRITE_FORGOTTEN;
-    return scope_row_set_synced(install->connection, install->row.id, &unknown);
+    if (MUTANT(PROMOTE_UNPROVEN))
+        return promote(install, install->row.id, write);
+    if (MUTANT(DELTA_UNPROVEN))
+        return apply_rows(install, write);
+    install->row.generation += MUTANT(FORGET_BUMPS);
+    if (MUTANT(FORGET_BUMPS))
+        result = scope_row_update(install->connection, &install->row);
+    return result == SQLITE_OK
+               ? scope_row_set_synced(install->connection, install->row.id, &unknown)
+               : result;
 }
 
 enum status index_install_own_write(struct index *index, const struct index_own_write *write,
@@ -693,6 +738,42 @@ enum status index_forget(struct index *index, const struct scope *scope, struct 
     if (result == SQLITE_OK && found)
         result = scope_row_set_synced(install.connection, install.row.id, &unknown);
     return install_end(&install, result, found, error);
+}
+
+static int forget_row(struct install *install, struct scope_row *row)
+{
+    static const struct synced_mark unknown;
+
+    row->generation++;
+    int result = scope_row_update(install->connection, row);
+    return result == SQLITE_OK ? scope_row_set_synced(install->connection, row->id, &unknown)
+                               : result;
+}
+
+static int forget_rows(struct install *install, const struct scope *scope)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_statement(install->connection, SQL_SCOPE_LIST_BUCKET, &statement);
+
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_text(statement, 1, scope->has_user ? scope->bucket : "", -1,
+                                   SQLITE_STATIC);
+    while (result == SQLITE_OK && (result = sqlite3_step(statement)) == SQLITE_ROW) {
+        struct scope_row row;
+        scope_row_read(statement, true, &row);
+        result = forget_row(install, &row);
+    }
+    return result == SQLITE_DONE ? SQLITE_OK : result;
+}
+
+enum status index_forget_bucket(struct index *index, const struct scope *scope, struct error *error)
+{
+    struct install install;
+    enum status status = install_begin(index, &install, error);
+
+    if (status != STATUS_OK)
+        return status;
+    return install_end(&install, forget_rows(&install, scope), true, error);
 }
 
 static int remove_everything(struct install *install)

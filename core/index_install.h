@@ -76,6 +76,12 @@ MUST_CHECK enum status index_install_own_write(struct index *index,
 MUST_CHECK enum status index_forget(struct index *index, const struct scope *scope,
                                     struct error *error);
 
+/* The same for every scope of a bucket, after its files changed in a way that no revision proves
+ * (a migration moves some after its commit). The generations move as well: a refresh that is under
+ * way has perhaps read what was there before, and must not install it. */
+MUST_CHECK enum status index_forget_bucket(struct index *index, const struct scope *scope,
+                                           struct error *error);
+
 /* Removes a scope with all its rows, e.g. when its user's directory is gone. Compare-and-set like a
  * refresh. */
 MUST_CHECK enum status index_remove_scope(struct index *index, const struct scope *scope,

@@ -208,15 +208,27 @@ static enum status each_scope(struct index_reader *reader, sqlite3_stmt *stateme
                                  : index_reader_error(reader, result, "list the scopes", error);
 }
 
-enum status index_list_scopes(struct index_reader *reader, index_scope_sink sink, void *context,
-                              struct error *error)
+static enum status list_scopes(struct index_reader *reader, enum index_sql sql,
+                               index_scope_sink sink, void *context, struct error *error)
 {
     AUTO_RESET sqlite3_stmt *statement = NULL;
-    int result = index_statement(&reader->connection, SQL_SCOPE_LIST, &statement);
+    int result = index_statement(&reader->connection, sql, &statement);
 
     if (result != SQLITE_OK)
         return index_reader_error(reader, result, "list the scopes", error);
     return each_scope(reader, statement, sink, context, error);
+}
+
+enum status index_list_scopes(struct index_reader *reader, index_scope_sink sink, void *context,
+                              struct error *error)
+{
+    return list_scopes(reader, SQL_SCOPE_LIST, sink, context, error);
+}
+
+enum status index_list_unsettled(struct index_reader *reader, index_scope_sink sink, void *context,
+                                 struct error *error)
+{
+    return list_scopes(reader, SQL_SCOPE_LIST_UNSETTLED, sink, context, error);
 }
 
 enum status index_list_bucket(struct index_reader *reader, bool has_user, const char *bucket,

@@ -120,6 +120,12 @@ typedef enum status (*index_scope_sink)(void *context, const struct scope *scope
 MUST_CHECK enum status index_list_scopes(struct index_reader *reader, index_scope_sink sink,
                                          void *context, struct error *error);
 
+/* Those of which something was read whose stamp may not be trusted yet: what an agent that ended
+ * before its second look has left. What own writes put there does not count. Walks all that was
+ * seen. */
+MUST_CHECK enum status index_list_unsettled(struct index_reader *reader, index_scope_sink sink,
+                                            void *context, struct error *error);
+
 /* The scopes of one bucket directory ("" = root without users). */
 MUST_CHECK enum status index_list_bucket(struct index_reader *reader, bool has_user,
                                          const char *bucket, index_scope_sink sink, void *context,

@@ -28,6 +28,9 @@ static const char *const statement_texts[SQL_COUNT] = {
     [SQL_SCOPE_MANIFEST] = "SELECT manifest FROM scope WHERE id = ?1",
     [SQL_SCOPE_DELETE] = "DELETE FROM scope WHERE id = ?1",
     [SQL_SCOPE_LIST] = "SELECT " SCOPE_COLUMNS " FROM scope ORDER BY id",
+    [SQL_SCOPE_LIST_UNSETTLED] =
+        "SELECT " SCOPE_COLUMNS " FROM scope WHERE id IN (SELECT scope_id FROM seen "
+        "WHERE clean = 0 AND ctime <> 0) ORDER BY id",
     [SQL_SCOPE_LIST_BUCKET] = "SELECT " SCOPE_COLUMNS " FROM scope WHERE bucket = ?1 ORDER BY id",
 
     [SQL_FACT_BY_PATH] = "SELECT id, document FROM fact WHERE scope_id = ?1 AND path = ?2",

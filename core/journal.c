@@ -27,7 +27,7 @@ static const char *plain_string(const json_t *value)
     return text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
-static bool is_operation_id(const char *text)
+bool journal_operation_id_is_valid(const char *text)
 {
     size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                  "0123456789_-");
@@ -67,7 +67,7 @@ static enum status read_head(const json_t *root, struct journal *journal, struct
     const char *operation_id = plain_string(json_object_get(root, "operationId"));
     const char *state = plain_string(json_object_get(root, "state"));
 
-    if (!operation_id || !is_operation_id(operation_id))
+    if (!operation_id || !journal_operation_id_is_valid(operation_id))
         return refuse(error, "operationId is no plain name");
     if (!state || (strcmp(state, "prepared") != 0 && strcmp(state, "committed") != 0))
         return refuse(error, "state is neither prepared nor committed");

@@ -40,6 +40,9 @@ struct journal {
     size_t old_count;
 };
 
+/* True for a plain name that an operation may have. */
+bool journal_operation_id_is_valid(const char *text);
+
 /* STATUS_CORRUPT with the reason in the error's message; its path is left alone. The caller owns
  * `ret`. */
 MUST_CHECK enum status journal_parse(const char *bytes, size_t size, struct journal **ret,

@@ -182,7 +182,7 @@ bool json_text_is_integer(const json_t *value, bool *ret_fits, int64_t *ret)
     return true;
 }
 
-static bool string_is_unicode(const char *bytes, size_t size)
+bool json_text_string_is_unicode(const char *bytes, size_t size)
 {
     const char *end = bytes + size;
     uint32_t unit = 0;
@@ -202,13 +202,13 @@ bool json_text_is_unicode(const json_t *value)
     size_t count = json_array_size(value);
 
     if (json_is_string(value))
-        return string_is_unicode(json_string_value(value), json_string_length(value));
+        return json_text_string_is_unicode(json_string_value(value), json_string_length(value));
     for (size_t i = 0; i < count; i++) {
         if (!json_text_is_unicode(json_array_get(value, i)))
             return false;
     }
     for (void *at = json_object_iter(fields); at; at = json_object_iter_next(fields, at)) {
-        if (!string_is_unicode(json_object_iter_key(at), json_object_iter_key_len(at)) ||
+        if (!json_text_string_is_unicode(json_object_iter_key(at), json_object_iter_key_len(at)) ||
             !json_text_is_unicode(json_object_iter_value(at)))
             return false;
     }

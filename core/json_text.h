@@ -52,4 +52,7 @@ bool json_text_is_integer(const json_t *value, bool *ret_fits, int64_t *ret);
  * surrogate: such text is no Unicode, and UTF-8 cannot spell it. */
 bool json_text_is_unicode(const json_t *value);
 
+/* The same for the text of one string or name. */
+bool json_text_string_is_unicode(const char *bytes, size_t size);
+
 #endif

@@ -318,6 +318,35 @@ static void add_indexed_buckets(struct pass *pass)
     index_reader_destroy(&reader);
 }
 
+static enum status look_again_later(void *context, const struct scope *scope,
+                                    const struct index_scope *state)
+{
+    struct keeper *keeper = context;
+    uint64_t settle_ms = volume_settle_ns(keeper->store->volume) / NS_PER_MS;
+
+    (void) state;
+    return refresh_request_later(keeper->store->refreshes, scope,
+                                 REFRESH_WISH_SETTLE | REFRESH_WISH_RELIST,
+                                 clock_deadline_ms(settle_ms + 1));
+}
+
+/* Second looks that the agent before us did not live to take. Where look-ups are safe a compare
+ * sees what they would. */
+static void take_over_second_looks(struct keeper *keeper)
+{
+    struct index_reader *reader = NULL;
+
+    if (volume_lookups_are_safe(keeper->store->volume) ||
+        index_reader_create(keeper->store->index, &reader, NULL) != STATUS_OK)
+        return;
+    if (index_begin(reader, NULL) == STATUS_OK) {
+        if (index_list_unsettled(reader, look_again_later, keeper, NULL) != STATUS_OK)
+            log_debug("watch.scopes", "what=\"not all second looks were taken over, ignoring\"");
+        index_end(reader);
+    }
+    index_reader_destroy(&reader);
+}
+
 /* Looks at every bucket once, as fast as the volume allows: what is in step is served at once, the
  * rest is asked for. */
 static void look_at_everything(struct keeper *keeper)
@@ -352,6 +381,8 @@ static void look_at_everything(struct keeper *keeper)
     log_info("volume.looked", "buckets=%zu took_ms=%" PRIu64, pass.buckets.count,
              (clock_monotonic_ns() - begun_ns) / NS_PER_MS);
     names_destroy(&pass.buckets);
+    if (!keeper->first_pass_done)
+        take_over_second_looks(keeper);
     keeper->first_pass_done = true;
 }
 

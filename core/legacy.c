@@ -82,7 +82,7 @@ static enum status read_manifest(struct legacy_reading *reading, const char *nam
     if (!manifest || manifest->layout != MANIFEST_LAYOUT_1)
         return STATUS_OK;
     reading->collect->found = true;
-    if (!facts || json_is_null(facts) || !is_default(reading->scope))
+    if (!facts || json_is_null(facts) || !(reading->sources & LEGACY_FROM_LIST))
         return STATUS_OK;
 
     scope_file_path(reading->scope, name, path);
@@ -97,27 +97,29 @@ static enum status read_manifest(struct legacy_reading *reading, const char *nam
 /* Takes the facts of a file that belongs to one agent. */
 static enum status read_agent_file(struct legacy_reading *reading, const char *path)
 {
-    AUTO_IMAGE struct file_image image = {0};
+    struct legacy_collect *collect = reading->collect;
+    struct file_image *image = &collect->agent_file;
     AUTO_MANIFEST struct manifest manifest = {0};
     struct error problem = {0};
 
     enum status status =
-        legacy_files_read(reading->files, path, MANIFEST_BYTES_MAX, &image, reading->error);
+        legacy_files_read(reading->files, path, MANIFEST_BYTES_MAX, image, reading->error);
     if (status == STATUS_TOO_LARGE)
-        return legacy_collect_problem(reading->collect, path, "the file is too large");
+        return legacy_collect_problem(collect, path, "the file is too large");
     if (status)
         return status;
-    status = manifest_parse(image.bytes, image.size, &manifest, &problem);
+    status = manifest_parse(image->bytes, image->size, &manifest, &problem);
     if (status == STATUS_CORRUPT)
-        return legacy_collect_problem(reading->collect, path, "%s", problem.message);
+        return legacy_collect_problem(collect, path, "%s", problem.message);
     if (status)
         return status;
 
     const json_t *facts = json_object_get(manifest.root, "facts");
     if (manifest.layout != MANIFEST_LAYOUT_1)
-        return legacy_collect_problem(reading->collect, path, "the file is not of version 1");
+        return legacy_collect_problem(collect, path, "the file is not of version 1");
     if (facts && !json_is_null(facts) && !json_is_array(facts))
-        return legacy_collect_problem(reading->collect, path, "\"facts\" is no list");
+        return legacy_collect_problem(collect, path, "\"facts\" is no list");
+    collect->agent_root = json_incref(manifest.root);
     return read_list(reading, path, manifest.root);
 }
 
@@ -149,35 +151,59 @@ bool legacy_is_possible(const struct scope *scope, const struct manifest *manife
            !listing_find(lead_directory, LEAD_CONFIG);
 }
 
-enum status legacy_read(const struct volume *volume, const struct scope *scope,
-                        const char *manifest_name, const struct manifest *manifest,
-                        const json_t *current, struct legacy_view *ret, struct error *error)
+enum status legacy_read_sources(const struct legacy_request *request, struct legacy_view *ret,
+                                struct error *error)
 {
     AUTO_LEGACY_COLLECT struct legacy_collect collect = {0};
     AUTO_LEGACY_FILES struct legacy_files *files = NULL;
-    struct legacy_reading reading = {.scope = scope, .collect = &collect, .error = error};
+    struct legacy_reading reading = {
+        .scope = request->scope,
+        .sources = request->sources,
+        .collect = &collect,
+        .error = error,
+    };
 
-    enum status status = legacy_files_create(volume, &files);
+    enum status status = legacy_files_create(request->volume, &files);
     if (!status)
-        status = legacy_collect_start(&collect, current);
+        status = legacy_collect_start(&collect, request->current);
     if (status)
         return status;
     reading.files = files;
-    scope_bucket_path(scope, reading.bucket);
+    scope_bucket_path(request->scope, reading.bucket);
 
-    status = read_manifest(&reading, manifest_name, manifest);
-    if (!status)
+    status = read_manifest(&reading, request->manifest_name, request->manifest);
+    if (!status && request->sources & LEGACY_FROM_AGENT_FILE)
         status = read_agent(&reading);
-    if (!status && is_default(scope))
+    if (!status && request->sources & LEGACY_FROM_LEAD)
         status = legacy_read_lead(&reading);
     if (!status)
         status = legacy_collect_end(&collect, ret);
     return status;
 }
 
+enum status legacy_read(const struct volume *volume, const struct scope *scope,
+                        const char *manifest_name, const struct manifest *manifest,
+                        const json_t *current, struct legacy_view *ret, struct error *error)
+{
+    const struct legacy_request request = {
+        .volume = volume,
+        .scope = scope,
+        .sources =
+            LEGACY_FROM_AGENT_FILE | (is_default(scope) ? LEGACY_FROM_LIST | LEGACY_FROM_LEAD : 0u),
+        .manifest_name = manifest_name,
+        .manifest = manifest,
+        .current = current,
+    };
+
+    return legacy_read_sources(&request, ret, error);
+}
+
 void legacy_view_destroy(struct legacy_view *view)
 {
     json_decref(view->facts);
     json_decref(view->problems);
+    json_decref(view->files);
+    file_image_destroy(&view->agent_file);
+    json_decref(view->agent_root);
     *view = (struct legacy_view){0};
 }

@@ -9,9 +9,10 @@ enum status legacy_collect_start(struct legacy_collect *collect, const json_t *c
     *collect = (struct legacy_collect){
         .by_id = json_object(),
         .problems = json_array(),
+        .files = json_object(),
         .current = current,
     };
-    return collect->by_id && collect->problems ? STATUS_OK : STATUS_NO_MEMORY;
+    return collect->by_id && collect->problems && collect->files ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 /* What makes two facts of one id the same: everything but where and when they were written. */
@@ -87,6 +88,13 @@ enum status legacy_collect_problem(struct legacy_collect *collect, const char *p
     return json_array_append_new(collect->problems, problem) < 0 ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
+enum status legacy_collect_file(struct legacy_collect *collect, const char *path, uint64_t digest)
+{
+    return json_object_set_new_nocheck(collect->files, path, json_integer((json_int_t) digest)) < 0
+               ? STATUS_NO_MEMORY
+               : STATUS_OK;
+}
+
 static int compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *) a, *(const char *const *) b);
@@ -109,8 +117,13 @@ enum status legacy_collect_end(struct legacy_collect *collect, struct legacy_vie
             return STATUS_NO_MEMORY;
     }
     ret->found = collect->found;
+    ret->has_lead = collect->has_lead;
     ret->facts = TAKE_PTR(facts);
     ret->problems = TAKE_PTR(collect->problems);
+    ret->files = TAKE_PTR(collect->files);
+    ret->agent_file = collect->agent_file;
+    collect->agent_file = (struct file_image){0};
+    ret->agent_root = TAKE_PTR(collect->agent_root);
     return STATUS_OK;
 }
 
@@ -118,5 +131,8 @@ void legacy_collect_destroy(struct legacy_collect *collect)
 {
     json_decref(collect->by_id);
     json_decref(collect->problems);
+    json_decref(collect->files);
+    file_image_destroy(&collect->agent_file);
+    json_decref(collect->agent_root);
     *collect = (struct legacy_collect){0};
 }

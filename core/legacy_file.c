@@ -63,5 +63,8 @@ enum status legacy_read_fact_file(struct legacy_reading *reading, const char *pa
         return status;
     if (!is_own(fact, reading->scope))
         return legacy_collect_problem(reading->collect, path, "the fact is another user's");
+    status = legacy_collect_file(reading->collect, path, signature_digest(image.bytes, image.size));
+    if (status)
+        return status;
     return legacy_collect_fact(reading->collect, path, adopt(reading, fact));
 }

@@ -53,6 +53,14 @@ static enum status gone_is_stale(enum status status, struct error *error)
     return STATUS_STALE;
 }
 
+/* A fault of a listing names no path. */
+static enum status with_path(enum status status, const char *path, struct error *error)
+{
+    if (error && !error->path[0])
+        (void) snprintf(error->path, sizeof error->path, "%s", path);
+    return status;
+}
+
 static struct known_directory *remember(struct legacy_files *files, const char *path,
                                         struct listing *listing)
 {
@@ -88,7 +96,7 @@ enum status legacy_files_list(struct legacy_files *files, const char *path,
     enum status status =
         gone_is_stale(volume_list(files->volume, -1, path, &listing, error), error);
     if (status)
-        return status;
+        return with_path(status, path, error);
     const struct known_directory *directory = remember(files, path, &listing);
     if (!directory)
         return STATUS_NO_MEMORY;

@@ -58,6 +58,7 @@ enum status legacy_read_lead(struct legacy_reading *reading)
     enum status status = legacy_list_agent(reading, SCOPE_LEGACY_AGENT, path, &listing);
     if (status || !legacy_is_possible(reading->scope, NULL, NULL, listing))
         return status;
+    reading->collect->has_lead = true;
     for (size_t i = 0; !status && i < listing->count; i++) {
         const struct listing_entry *entry = &listing->entries[i];
         AUTO_TEXT struct text below = {0};

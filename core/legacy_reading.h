@@ -12,6 +12,7 @@
 
 struct legacy_reading {
     const struct scope *scope;
+    unsigned sources; /* of enum legacy_source */
     struct legacy_files *files;
     struct legacy_collect *collect;
     struct error *error;

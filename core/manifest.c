@@ -9,7 +9,6 @@
 
 #define KEY_REVISION "revision"
 #define KEY_FACTS "facts"
-#define VERSION_OURS "2.0"
 #define MAJOR_OURS 2
 
 static enum status refuse(struct error *error, enum status status, const char *problem)
@@ -43,7 +42,7 @@ static enum manifest_layout layout_of(const json_t *root)
     if (major_of(text) > MAJOR_OURS)
         return MANIFEST_LAYOUT_NEWER;
     /* The interim form carries our version number already and names its facts in a mapping. */
-    if (strcmp(text, VERSION_OURS) != 0 || json_is_array(facts) || json_is_object(facts))
+    if (strcmp(text, MANIFEST_VERSION) != 0 || json_is_array(facts) || json_is_object(facts))
         return MANIFEST_LAYOUT_1;
     return MANIFEST_LAYOUT_2;
 }

@@ -8,6 +8,7 @@
 #include "core/json_text.h"
 #include "core/signature.h"
 
+#define MANIFEST_VERSION "2.0" /* what we write */
 #define MANIFEST_BYTES_MAX (16u << 20)
 
 enum manifest_layout {

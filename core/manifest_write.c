@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#define VERSION_OURS "2.0"
 #define KNOWN_SECTIONS 3
 
 /* The members of the manifest that hold sections of summaries, and the sections all know. */
@@ -89,7 +88,7 @@ static json_t *next_root(const struct manifest *base, const json_t *summaries, i
     char now[CLOCK_TEXT_SIZE];
 
     clock_format(wall_ns, now);
-    AUTO_JSON json_t *root = json_pack("{s:s, s:I, s:s}", "version", VERSION_OURS, "revision",
+    AUTO_JSON json_t *root = json_pack("{s:s, s:I, s:s}", "version", MANIFEST_VERSION, "revision",
                                        (json_int_t) revision, "lastUpdated", now);
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         json_t *part = next_part(base, &parts[i], summaries);
@@ -97,6 +96,17 @@ static json_t *next_root(const struct manifest *base, const json_t *summaries, i
             return NULL;
     }
     return add_others(root, base) ? TAKE_PTR(root) : NULL;
+}
+
+/* Readers must find the revision, and so take all the rest. */
+static enum status check(const struct text *text, int64_t revision, struct error *error)
+{
+    int64_t read = 0;
+
+    enum status status = manifest_scan_revision(text->bytes, text->size, &read, error);
+    if (status == STATUS_CORRUPT || (status == STATUS_OK && read != revision))
+        return error_set(error, STATUS_INVALID, NULL, "readers would refuse the summaries");
+    return status;
 }
 
 enum status manifest_write(const struct manifest *base, const json_t *summaries, int64_t revision,
@@ -119,21 +129,30 @@ enum status manifest_write(const struct manifest *base, const json_t *summaries,
     if (text.size > MANIFEST_BYTES_MAX)
         return error_set(error, STATUS_TOO_LARGE, NULL,
                          "the manifest would be larger than %u bytes", MANIFEST_BYTES_MAX);
+    status = check(&text, revision, error);
+    if (status != STATUS_OK)
+        return status;
     text_append(ret, text.bytes, text.size);
     return text_ok(ret) ? STATUS_OK : no_memory(error);
 }
 
-bool manifest_summaries_change(const struct manifest *base, const json_t *summaries)
+bool manifest_summaries_differ(const struct manifest *base, const json_t *others,
+                               const json_t *summaries)
 {
     if (check_summaries(summaries, NULL) != STATUS_OK)
         return true;
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-        AUTO_JSON json_t *before = next_part(base, &parts[i], NULL);
+        AUTO_JSON json_t *before = next_part(base, &parts[i], others);
         AUTO_JSON json_t *after = next_part(base, &parts[i], summaries);
         if (!before || !after || !json_equal(before, after))
             return true;
     }
     return false;
+}
+
+bool manifest_summaries_change(const struct manifest *base, const json_t *summaries)
+{
+    return manifest_summaries_differ(base, NULL, summaries);
 }
 
 /* Adds the emptied section to `blank`; members that it lacks it does not get. */

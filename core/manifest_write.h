@@ -16,14 +16,19 @@
 /* Renders the manifest that follows `base` (NULL: there is none) and appends it to `ret`.
  * `revision` is the new one, `wall_ns` becomes lastUpdated. STATUS_INVALID names the member of
  * `summaries` that is no object or holds half of a surrogate pair, which the peers could not write
- * again; STATUS_UNSUPPORTED for a base of MANIFEST_LAYOUT_NEWER; STATUS_TOO_LARGE beyond
+ * again, and comes for what no reader takes (nested deeper than JSON_TEXT_DEPTH_MAX);
+ * STATUS_UNSUPPORTED for a base of MANIFEST_LAYOUT_NEWER; STATUS_TOO_LARGE beyond
  * MANIFEST_BYTES_MAX. On failure `ret` is as it was. */
 MUST_CHECK enum status manifest_write(const struct manifest *base, const json_t *summaries,
                                       int64_t revision, uint64_t wall_ns, struct text *ret,
                                       struct error *error);
 
-/* Would merging `summaries` change anything? True also for what manifest_write() refuses, so that
- * it comes to that, and when memory ran out. */
+/* Would merging `summaries` give something else than merging `others`? Either may be NULL. True
+ * also for what manifest_write() refuses, so that it comes to that, and when memory ran out. */
+bool manifest_summaries_differ(const struct manifest *base, const json_t *others,
+                               const json_t *summaries);
+
+/* Would merging `summaries` change anything? */
 bool manifest_summaries_change(const struct manifest *base, const json_t *summaries);
 
 /* `summaries` that empty every section of `user` and `history` that has a summary: it and updatedAt

@@ -91,15 +91,35 @@ static void trace_locked(enum pause_point point)
         abort(); /* a trace with gaps would mislead whoever reads it */
 }
 
-void pause_here(enum pause_point point)
+_Static_assert(PAUSE_POINT_COUNT <= 64, "a set of points is a 64-bit word");
+
+struct actor {
+    enum pause_actor_state state;
+    enum pause_point at; /* while it is held */
+    uint64_t stops;
+    uint64_t failures;
+    unsigned visits[PAUSE_POINT_COUNT];
+};
+
+static struct actor actors[PAUSE_ACTORS_MAX];
+static _Thread_local unsigned own_actor; /* 0: nobody */
+static pause_visitor visitor;
+
+static void hold_actor_locked(struct actor *actor, enum pause_point point)
 {
-    pthread_mutex_lock(&lock);
-    struct point *here = &points[point];
-    look_for_orders_locked();
-    trace_locked(point);
-    here->visits++;
-    if (here->kill_in > 0 && --here->kill_in == 0)
-        (void) raise(SIGKILL);
+    actor->visits[point]++;
+    if (!(actor->stops >> point & 1))
+        return;
+    actor->stops = PAUSE_SET_NONE;
+    actor->state = PAUSE_ACTOR_HELD;
+    actor->at = point;
+    pthread_cond_broadcast(&changed);
+    while (actor->state == PAUSE_ACTOR_HELD)
+        pthread_cond_wait(&changed, &lock);
+}
+
+static void hold_anybody_locked(struct point *here)
+{
     if (here->state == POINT_ARMED && here->skip > 0) {
         here->skip--;
     } else if (here->state == POINT_ARMED) {
@@ -108,7 +128,89 @@ void pause_here(enum pause_point point)
         while (here->state == POINT_HELD)
             pthread_cond_wait(&changed, &lock);
     }
+}
+
+void pause_here(enum pause_point point)
+{
+    if (visitor)
+        visitor(point);
+    pthread_mutex_lock(&lock);
+    struct point *here = &points[point];
+    look_for_orders_locked();
+    trace_locked(point);
+    here->visits++;
+    if (here->kill_in > 0 && --here->kill_in == 0)
+        (void) raise(SIGKILL);
+    if (own_actor)
+        hold_actor_locked(&actors[own_actor], point);
+    else
+        hold_anybody_locked(here);
     pthread_mutex_unlock(&lock);
+}
+
+bool pause_fails(enum pause_point point)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t *failures = &actors[own_actor].failures;
+    bool fails = own_actor && (*failures >> point & 1);
+    if (fails)
+        *failures &= ~(UINT64_C(1) << point);
+    pthread_mutex_unlock(&lock);
+    return fails;
+}
+
+void pause_actor_enter(unsigned actor)
+{
+    own_actor = actor;
+    pthread_mutex_lock(&lock);
+    actors[actor].state = PAUSE_ACTOR_RUNNING;
+    pthread_mutex_unlock(&lock);
+}
+
+void pause_actor_leave(void)
+{
+    pthread_mutex_lock(&lock);
+    actors[own_actor].state = PAUSE_ACTOR_ENDED;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    own_actor = 0;
+}
+
+void pause_actor_go(unsigned actor, uint64_t stops)
+{
+    pthread_mutex_lock(&lock);
+    actors[actor].stops = stops;
+    if (actors[actor].state == PAUSE_ACTOR_HELD)
+        actors[actor].state = PAUSE_ACTOR_RUNNING;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void pause_actor_forget(unsigned actor)
+{
+    pthread_mutex_lock(&lock);
+    memset(&actors[actor], 0, sizeof actors[actor]);
+    pthread_mutex_unlock(&lock);
+}
+
+void pause_actor_fail_at(unsigned actor, enum pause_point point)
+{
+    pthread_mutex_lock(&lock);
+    actors[actor].failures |= UINT64_C(1) << point;
+    pthread_mutex_unlock(&lock);
+}
+
+unsigned pause_actor_visits(unsigned actor, enum pause_point point)
+{
+    pthread_mutex_lock(&lock);
+    unsigned visits = actors[actor].visits[point];
+    pthread_mutex_unlock(&lock);
+    return visits;
+}
+
+void pause_set_visitor(pause_visitor new_visitor)
+{
+    visitor = new_visitor;
 }
 
 void pause_arm_after(enum pause_point point, unsigned skip)
@@ -124,7 +226,7 @@ void pause_arm(enum pause_point point)
     pause_arm_after(point, 0);
 }
 
-bool pause_wait_reached(enum pause_point point, unsigned timeout_ms)
+static struct timespec time_ahead(unsigned timeout_ms)
 {
     struct timespec until;
 
@@ -135,6 +237,29 @@ bool pause_wait_reached(enum pause_point point, unsigned timeout_ms)
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
     }
+    return until;
+}
+
+enum pause_actor_state pause_actor_wait(unsigned actor, unsigned timeout_ms,
+                                        enum pause_point *ret_point)
+{
+    const struct timespec until = time_ahead(timeout_ms);
+
+    pthread_mutex_lock(&lock);
+    const struct actor *waited = &actors[actor];
+    while (waited->state != PAUSE_ACTOR_HELD && waited->state != PAUSE_ACTOR_ENDED &&
+           pthread_cond_timedwait(&changed, &lock, &until) == 0)
+        continue;
+    enum pause_actor_state state = waited->state;
+    if (state == PAUSE_ACTOR_HELD)
+        *ret_point = waited->at;
+    pthread_mutex_unlock(&lock);
+    return state;
+}
+
+bool pause_wait_reached(enum pause_point point, unsigned timeout_ms)
+{
+    const struct timespec until = time_ahead(timeout_ms);
 
     pthread_mutex_lock(&lock);
     while (points[point].state != POINT_HELD &&
@@ -172,6 +297,7 @@ void pause_reset(void)
 {
     pthread_mutex_lock(&lock);
     memset(points, 0, sizeof points);
+    memset(actors, 0, sizeof actors);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }

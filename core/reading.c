@@ -2,6 +2,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/refresher.h"
 
@@ -80,6 +81,12 @@ static void look(struct settling *settling, size_t i)
     report->looked = false;
     report->problem = store_compare(settling->store, scope, &report->live, &report->error);
     report->looked = report->problem == STATUS_OK;
+    if (MUTANT(ERROR_FORGETS) && !report->looked) {
+        uint64_t place = install_queue_enter(settling->store->installs);
+        install_queue_wait(settling->store->installs, place);
+        (void) !index_forget(settling->store->index, scope, NULL);
+        install_queue_leave(settling->store->installs, place);
+    }
     if (report->looked)
         scope_notes_set_slow(settling->store->notes, scope,
                              report->live.mark.signature.size > INLINE_MANIFEST_MAX);
@@ -139,6 +146,8 @@ static bool in_step(const struct settling *settling, size_t i)
     const struct scope_report *report = &settling->reading->reports[i];
     const struct progress *progress = &settling->progress[i];
 
+    if (MUTANT(NO_COMPARE_AFTER_JOIN) && progress->refreshed)
+        return true;
     if (!report->in_index)
         return store_knows_empty(settling->store, &settling->request->scopes[i], &report->live);
     if (freshness_in_step(&report->row.synced, report->row.facts, &report->live, true))
@@ -246,6 +255,7 @@ static bool refresh_one(struct settling *settling, size_t i, struct refresh_resu
         refresher_run(store, settling->reading->reader, &run, ret);
         return true;
     }
+    pause_here(PAUSE_SEARCH_AFTER_JOIN);
     if (refresh_wait(store->refreshes, scope, number, settling->request->deadline_ns, ret))
         return true;
     (void) error_set(error, STATUS_UNAVAILABLE, NULL, "the scope is still being read");
@@ -301,6 +311,11 @@ static enum status settle(struct settling *settling, struct error *error)
         if (status != STATUS_OK)
             return status;
         status = refresh_out_of_step(settling, attempt >= READING_ATTEMPTS_MAX, &again);
+        if (MUTANT(FRESH_UNCHECKED) && status == STATUS_OK && !again) {
+            index_end(settling->reading->reader);
+            pause_here(PAUSE_SEARCH_BEFORE_QUERY);
+            return index_begin(settling->reading->reader, error);
+        }
         if (status == STATUS_OK && !again)
             return STATUS_OK;
         index_end(settling->reading->reader);

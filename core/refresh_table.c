@@ -498,6 +498,8 @@ void refresh_done(struct refresh_table *table, struct refresh_run *run,
     slot->result = *result;
     slot->failures = result->status == STATUS_OK ? 0 : slot->failures + 1;
     table->running--;
+    if (retry_ns)
+        slot->later_wishes |= run->wishes; /* what was wanted is wanted still */
     if (retry_ns && !slot->due_ns)
         (void) delay_locked(table, slot, retry_ns); /* without memory: the next request has to do */
     bool again = slot->state == SLOT_AGAIN;

@@ -2,6 +2,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/refresh_report.h"
 
@@ -40,6 +41,7 @@ struct refresh {
     int64_t revision_before;
     struct plan_counts counts;
     bool unsettled;
+    bool manifest_moved; /* it is another one than the rows were built from */
     bool rows_changed;
     bool removed;
 };
@@ -111,6 +113,18 @@ static enum status remove_scope(struct refresh *refresh, const struct base *base
     return status;
 }
 
+/* The mutants' way: whatever generation the rows have by now. */
+static uint64_t present_generation(struct refresh *refresh)
+{
+    struct index_scope row = {0};
+
+    if (index_begin(refresh->reader, NULL) == STATUS_OK &&
+        index_read_scope(refresh->reader, &refresh->run->scope, &row, NULL) != STATUS_OK)
+        row.generation = 0;
+    index_end(refresh->reader);
+    return row.generation;
+}
+
 /* Hands the plan's result to the index, in turn with everybody else. */
 static enum status install(struct refresh *refresh, const struct base *base,
                            const struct plan_result *result, enum install_outcome *ret,
@@ -140,6 +154,11 @@ static enum status install(struct refresh *refresh, const struct base *base,
         .unmigrated = refresh->snapshot.unmigrated,
     };
     pause_here(PAUSE_REFRESH_BEFORE_INSTALL);
+    bool complete = (refresh->run->wishes & REFRESH_WISH_FULL) != 0;
+    if (complete ? MUTANT(NO_GENERATION_COMPLETE) : MUTANT(NO_GENERATION_INCREMENTAL))
+        change.expected_generation = present_generation(refresh);
+    if (MUTANT(STOP_AT_100) && change.put_count > 100)
+        change.put_count = 100;
     uint64_t place = install_queue_enter(store->installs);
     install_queue_wait(store->installs, place);
     enum status status = index_install_refresh(store->index, &change, ret, &generation, error);
@@ -162,7 +181,8 @@ static void note_earlier_layout(const struct refresh *refresh, const struct base
         return;
     scope_bucket_path(scope, path);
     log_notice("scope.unmigrated",
-               "user=%s agent=%s path=%s what=\"old format, needs the peers' migration\"",
+               "user=%s agent=%s path=%s what=\"old format, needs migration (a write, 'memsync "
+               "migrate', or a peer)\"",
                LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent, LOG_VALUE(path));
 }
 
@@ -203,6 +223,9 @@ static enum status publish(struct refresh *refresh, const struct base *base,
     refresh->result->manifest_absent =
         refresh->snapshot.live.mark.signature.absent && !is_empty(refresh, &result);
     refresh->unsettled = result.unsettled;
+    refresh->manifest_moved =
+        !base->in_index || !base->row.synced.known ||
+        !signature_equal(&base->row.synced.mark.signature, &refresh->snapshot.live.mark.signature);
     *ret = INSTALL_DONE;
     if (gone)
         status = remove_scope(refresh, base, ret, error);
@@ -364,7 +387,7 @@ static uint64_t retry_time(unsigned failures)
 static bool needs_relisting(const struct refresh *refresh)
 {
     return !volume_lookups_are_safe(refresh->store->volume) &&
-           !(refresh->run->wishes & REFRESH_WISH_RELIST);
+           (!(refresh->run->wishes & REFRESH_WISH_RELIST) || refresh->manifest_moved);
 }
 
 /* A second look, at what could not be trusted yet, once it can be. */

@@ -2,6 +2,7 @@
 
 #include "core/fact.h"
 #include "core/manifest.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/volume_journal.h"
 #include "core/volume_private.h"
@@ -25,6 +26,7 @@ struct commit {
     size_t *by_directory;         /* the request's facts in the order of their directories */
     size_t written;               /* of by_directory */
     char temporary[NAME_MAX + 1]; /* the new manifest before its rename; "" else */
+    bool may_stand;               /* it was tried to say committed */
     int backups_fd;
 };
 
@@ -186,9 +188,9 @@ static void sweep(const struct commit *commit, int recovery_fd)
 
     if (volume_list_fd(volume, recovery_fd, &backups, NULL) == STATUS_OK) {
         for (size_t i = 0; i < backups.count; i++) {
-            if (backups.entries[i].is_dir &&
-                volume_remove_dir(volume, recovery_fd, backups.entries[i].name, &left, NULL) !=
-                    STATUS_OK)
+            const struct listing_entry *entry = &backups.entries[i];
+            if (entry->is_dir && journal_operation_id_is_valid(entry->name) &&
+                volume_remove_dir(volume, recovery_fd, entry->name, &left, NULL) != STATUS_OK)
                 break;
         }
     }
@@ -206,7 +208,7 @@ static enum status back_up(struct commit *commit, struct error *error)
                              &recovery_fd, error);
     if (status != STATUS_OK)
         return status;
-    if (request->sweep)
+    if (request->locks_reach_all_nodes)
         sweep(commit, recovery_fd);
     status = write_backups(commit, recovery_fd, error);
     if (status == STATUS_OK)
@@ -235,6 +237,8 @@ static enum status check_manifest(const struct commit *commit, const char *bytes
     const struct commit_request *request = commit->request;
     AUTO_IMAGE struct file_image image = {0};
 
+    if (MUTANT(NO_OVERTAKEN_CHECK) && !ret_stamp)
+        return STATUS_OK;
     if (!bytes) {
         AUTO_LISTING struct listing listing = {0};
         enum status listed = volume_list_fd(request->volume, request->bucket_fd, &listing, error);
@@ -259,7 +263,7 @@ static enum status check_journal(const struct commit *commit, struct error *erro
     enum status status = volume_journal_owner(commit->request->volume, commit->request->bucket_fd,
                                               commit->operation, &owner, error);
 
-    if (status == STATUS_OK && owner != JOURNAL_OURS)
+    if (status == STATUS_OK && owner != JOURNAL_OURS && !MUTANT(NO_OVERTAKEN_CHECK))
         return overtaken(error, JOURNAL_NAME);
     return status;
 }
@@ -363,9 +367,8 @@ static enum status change_manifest(struct commit *commit, struct error *error)
     return volume_error_at(error, status, request->manifest_name);
 }
 
-/* `ret_stands`: the change is there although this fails. */
-static enum status mark_committed(const struct commit *commit, struct commit_result *ret,
-                                  bool *ret_stands, struct error *error)
+static enum status mark_committed(struct commit *commit, struct commit_result *ret,
+                                  struct error *error)
 {
     const struct commit_request *request = commit->request;
 
@@ -376,26 +379,27 @@ static enum status mark_committed(const struct commit *commit, struct commit_res
     if (status != STATUS_OK)
         return status;
     pause_here(PAUSE_COMMIT_BEFORE_COMMITTED);
+    commit->may_stand = true;
     status = volume_journal_commit(request->volume, request->bucket_fd, &commit->journal, error);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK)
         pause_here(PAUSE_COMMIT_AFTER_COMMITTED);
-        return STATUS_OK;
-    }
-
-    AUTO_IMAGE struct file_image image = {0};
-    AUTO_JOURNAL struct journal *journal = NULL;
-    if (volume_read_file(request->volume, request->bucket_fd, JOURNAL_NAME, JOURNAL_BYTES_MAX,
-                         &image, NULL) == STATUS_OK &&
-        journal_parse(image.bytes, image.size, &journal, NULL) == STATUS_OK)
-        *ret_stands = journal->state == JOURNAL_COMMITTED;
     return status;
 }
 
-/* The change stands whether its traces go away or not: the next one to look removes them. */
+/* The change stands whether its traces go away or not: the next one to look removes them. Where
+ * locks do not keep everybody out, that may have happened, and another journal may lie there. */
 static void clean_up(const struct commit *commit)
 {
-    if (volume_rollback_clean_up(commit->request->volume, commit->request->bucket_fd,
-                                 &commit->journal, NULL) == STATUS_OK)
+    const struct commit_request *request = commit->request;
+    enum journal_owner owner = JOURNAL_OURS;
+
+    if (!request->locks_reach_all_nodes &&
+        (volume_journal_owner(request->volume, request->bucket_fd, commit->operation, &owner,
+                              NULL) != STATUS_OK ||
+         (owner != JOURNAL_OURS && owner != JOURNAL_OURS_COMMITTED)))
+        return;
+    if (volume_rollback_clean_up(request->volume, request->bucket_fd, &commit->journal, NULL) ==
+        STATUS_OK)
         pause_here(PAUSE_COMMIT_AFTER_CLEANUP);
 }
 
@@ -449,9 +453,16 @@ static void restore_own_facts(const struct commit *commit)
         restore_if_ours(commit, commit->by_directory[i]);
 }
 
+/* How a commit ended that did not go through. */
+enum aftermath {
+    AFTERMATH_OLD,     /* the old state is back, or will be after the next operation */
+    AFTERMATH_STANDS,  /* the journal says committed */
+    AFTERMATH_UNKNOWN, /* the journal cannot be read */
+};
+
 /* As if nothing had happened, as far as that is ours to do. A journal of ours that stays says
  * prepared, and the next operation takes the rest back. */
-static void take_back(const struct commit *commit, enum status reason)
+static enum aftermath take_back(const struct commit *commit, enum status reason)
 {
     const struct commit_request *request = commit->request;
     enum journal_owner owner;
@@ -462,8 +473,10 @@ static void take_back(const struct commit *commit, enum status reason)
     status =
         volume_journal_owner(request->volume, request->bucket_fd, commit->operation, &owner, NULL);
     if (status != STATUS_OK)
-        return;
+        return AFTERMATH_UNKNOWN;
     switch (owner) {
+    case JOURNAL_OURS_COMMITTED:
+        return AFTERMATH_STANDS;
     case JOURNAL_SOMEBODYS:
         remove_own_backups(commit);
         break;
@@ -478,13 +491,13 @@ static void take_back(const struct commit *commit, enum status reason)
             break;
         }
         status = volume_rollback(request->volume, request->bucket_fd, request->manifest_name,
-                                 &commit->journal, request->sweep, NULL);
+                                 &commit->journal, NULL);
         break;
     }
+    return AFTERMATH_OLD;
 }
 
-static enum status run(struct commit *commit, struct commit_result *ret, bool *ret_stands,
-                       struct error *error)
+static enum status run(struct commit *commit, struct commit_result *ret, struct error *error)
 {
     const struct commit_request *request = commit->request;
 
@@ -501,29 +514,44 @@ static enum status run(struct commit *commit, struct commit_result *ret, bool *r
     if (status == STATUS_OK)
         status = change_manifest(commit, error);
     if (status == STATUS_OK)
-        status = mark_committed(commit, ret, ret_stands, error);
+        status = mark_committed(commit, ret, error);
     return status;
+}
+
+static enum status unconfirmed(struct error *error, const char *what)
+{
+    (void) error_set(error, STATUS_IO, JOURNAL_NAME, "unconfirmed: %s", what);
+    error_add_member(error, "reason", "\"unconfirmed\"");
+    return STATUS_IO;
 }
 
 enum status volume_commit(const struct commit_request *request, struct commit_result *ret,
                           struct error *error)
 {
     AUTO_COMMIT struct commit commit = {.request = request, .backups_fd = -1};
-    bool stands = false;
 
     enum status status = plan(&commit, error);
     if (status != STATUS_OK)
         return status;
-    status = run(&commit, ret, &stands, error);
+    status = run(&commit, ret, error);
     if (status == STATUS_OK) {
         clean_up(&commit);
         return STATUS_OK;
     }
-    if (stands)
-        return error_set(error, STATUS_IO, JOURNAL_NAME,
-                         "unconfirmed: the change was made, but may not survive a power cut");
+    /* A file or directory that has gone, or became another one, is somebody else's doing. */
+    if (status == STATUS_NOT_FOUND || status == STATUS_STALE)
+        status = overtaken(error, error && error->path[0] ? error->path : NULL);
     if (status == STATUS_CONFLICT && error && !error->members[0])
         error_add_member(error, "reason", "\"overtaken\"");
-    take_back(&commit, status);
+    switch (take_back(&commit, status)) {
+    case AFTERMATH_OLD:
+        break;
+    case AFTERMATH_STANDS:
+        return unconfirmed(error, "the change was made, but may not survive a power cut");
+    case AFTERMATH_UNKNOWN:
+        if (commit.may_stand)
+            return unconfirmed(error, "whether the change was made cannot be told");
+        break;
+    }
     return status;
 }

@@ -39,17 +39,17 @@ struct commit_request {
     size_t manifest_size;
     const struct commit_fact *facts;
     size_t fact_count;
-    bool sweep; /* locks reach every node: what dead writers left without a journal is removed */
+    bool locks_reach_all_nodes; /* what dead writers left without a journal is removed then */
 };
 
 struct commit_result {
     struct file_stamp manifest; /* forced, under the lock, after the rename */
 };
 
-/* STATUS_CONFLICT: overtaken, with the members `reason` "overtaken". Other errors name the file;
- * the old state is back, or the journal still says prepared and the next operation takes it back.
- * After STATUS_IO with the message "unconfirmed" the change is there, but may not survive a power
- * cut. */
+/* STATUS_CONFLICT: overtaken, with the member `reason` "overtaken". Other errors name the file; the
+ * old state is back, or the journal still says prepared and the next operation takes it back. After
+ * STATUS_IO with the `reason` "unconfirmed" the change is there and may not survive a power cut, or
+ * it cannot be told whether it is there; either way it is whole. */
 MUST_CHECK enum status volume_commit(const struct commit_request *request,
                                      struct commit_result *ret, struct error *error);
 

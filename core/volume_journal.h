@@ -17,7 +17,12 @@
 MUST_CHECK enum status volume_journal_place(const struct volume *volume, int bucket_fd,
                                             const struct journal *journal, struct error *error);
 
-enum journal_owner { JOURNAL_OURS, JOURNAL_NOBODYS, JOURNAL_SOMEBODYS };
+enum journal_owner {
+    JOURNAL_OURS, /* and it says prepared */
+    JOURNAL_OURS_COMMITTED,
+    JOURNAL_NOBODYS, /* there is none */
+    JOURNAL_SOMEBODYS,
+};
 
 /* Whose journal lies there now, by its operation id. */
 MUST_CHECK enum status volume_journal_owner(const struct volume *volume, int bucket_fd,

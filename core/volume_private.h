@@ -144,6 +144,14 @@ MUST_CHECK enum status volume_replacement_apply(const struct volume *volume, int
 /* True for the name of a file that a writer of this format had not yet renamed when it died. */
 bool volume_name_is_temporary(const char *name);
 
+/* Gives a new file its name durably, whole and exclusively: STATUS_CONFLICT where the name is
+ * taken. Where the volume knows neither hard links nor RENAME_NOREPLACE, a listing stands in for
+ * that. */
+MUST_CHECK enum status volume_place_new(const struct volume *volume, int dir_fd, const char *name,
+                                        const char *bytes, size_t size, struct error *error);
+
+/* True when that file was going to be called `name`. */
+bool volume_name_is_temporary_of(const char *temporary, const char *name);
 /* Removes such files from a directory. What cannot be removed stays. */
 void volume_sweep_temporaries(const struct volume *volume, int dir_fd);
 

@@ -254,7 +254,7 @@ static enum status deal_with(struct volume_recovery *recovery, const struct volu
     if (finding.journal->state == JOURNAL_COMMITTED) {
         status = volume_rollback_clean_up(volume, finding.bucket_fd, finding.journal, error);
         (void) error_in_bucket(error, status, scope);
-        *ret = RECOVER_NOTHING;
+        *ret = status == STATUS_OK ? RECOVER_NOTHING : RECOVER_TRACES_LEFT;
         return STATUS_OK;
     }
 
@@ -265,8 +265,8 @@ static enum status deal_with(struct volume_recovery *recovery, const struct volu
         *ret = RECOVER_WAITING;
         return STATUS_OK;
     }
-    status = volume_rollback(volume, finding.bucket_fd, recovery->manifest_name, finding.journal,
-                             recovery->locks_reach_all_nodes, error);
+    status =
+        volume_rollback(volume, finding.bucket_fd, recovery->manifest_name, finding.journal, error);
     return conclude(error_in_bucket(error, status, scope), RECOVER_ROLLED_BACK, ret);
 }
 
@@ -304,9 +304,10 @@ enum status volume_recover_locked(struct volume_recovery *recovery, const struct
     enum status status = deal_with(recovery, volume, scope, &outcome, error);
     if (status != STATUS_OK)
         return status;
-    if (outcome == RECOVER_NOTHING || outcome == RECOVER_ROLLED_BACK)
+    if (outcome == RECOVER_NOTHING || outcome == RECOVER_TRACES_LEFT ||
+        outcome == RECOVER_ROLLED_BACK)
         forget(recovery, bucket);
-    if (outcome != RECOVER_IMPOSSIBLE)
+    if (outcome != RECOVER_IMPOSSIBLE && outcome != RECOVER_TRACES_LEFT)
         error_clear(error);
     *ret = outcome;
     return STATUS_OK;
@@ -344,5 +345,9 @@ enum status volume_recover(struct volume_recovery *recovery, struct volume_lock_
         return without_lock(status, finding.journal, ret);
     status = volume_recover_locked(recovery, volume, scope, ret, error);
     volume_lock_release(&lock);
+    if (status == STATUS_OK && *ret == RECOVER_TRACES_LEFT) {
+        *ret = RECOVER_NOTHING;
+        error_clear(error);
+    }
     return status;
 }

@@ -33,6 +33,8 @@ void volume_recovery_destroy(struct volume_recovery **recovery);
 
 enum recover_outcome {
     RECOVER_NOTHING,     /* no journal, or only a committed one (cleaned up if the lock was free) */
+    RECOVER_TRACES_LEFT, /* only to who holds the lock: a committed one cannot be cleaned up,
+                            `error` says why; the change stands, but no other can be begun */
     RECOVER_ROLLED_BACK, /* a dead writer's change was taken back */
     RECOVER_LIVE_WRITER, /* the lock is held: a commit is under way */
     RECOVER_WAITING,     /* locks may not reach its owner: the grace time has not passed yet */

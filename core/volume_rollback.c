@@ -2,7 +2,9 @@
 
 #include "core/fact.h"
 #include "core/manifest.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
+#include "core/volume_journal.h"
 #include "core/volume_rollback_private.h"
 
 #include <errno.h>
@@ -56,6 +58,12 @@ static enum status restore_manifest(const struct rollback *rollback, struct erro
 
     switch (rollback->manifest_action) {
     case MANIFEST_KEEP:
+        /* Written anew all the same: whoever has read facts of the change under this manifest must
+         * find another one when he looks again. */
+        if (rollback->has_manifest)
+            status =
+                volume_replace_file(rollback->volume, rollback->bucket_fd, rollback->manifest_name,
+                                    rollback->manifest.bytes, rollback->manifest.size, error);
         break;
     case MANIFEST_REMOVE:
         status = volume_remove_file(rollback->volume, rollback->bucket_fd, rollback->manifest_name,
@@ -72,19 +80,44 @@ static enum status restore_manifest(const struct rollback *rollback, struct erro
     return volume_error_at(error, status, rollback->manifest_name);
 }
 
+/* The lock may not lock: somebody else may have taken this change back already and begun another,
+ * whose files must not be touched. */
+static enum status check_journal(const struct rollback *rollback, struct error *error)
+{
+    enum journal_owner owner;
+    enum status status = volume_journal_owner(rollback->volume, rollback->bucket_fd,
+                                              rollback->journal->operation_id, &owner, error);
+
+    if (status == STATUS_OK && owner != JOURNAL_OURS)
+        status = error_set(error, STATUS_STALE, JOURNAL_NAME,
+                           "somebody else deals with the unfinished commit");
+    return status;
+}
+
 static enum status take_back(const struct rollback *rollback, struct error *error)
 {
     const struct journal *journal = rollback->journal;
     enum status status = STATUS_OK;
 
-    for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++)
-        status = restore_fact(rollback, &journal->old_entries[i], error);
-    for (size_t i = 0; status == STATUS_OK && i < rollback->added_count; i++)
-        status = remove_added(rollback, &rollback->added[i], error);
+    if (MUTANT(RECOVER_MANIFEST_FIRST))
+        status = restore_manifest(rollback, error);
+    for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++) {
+        status = check_journal(rollback, error);
+        if (status == STATUS_OK)
+            status = restore_fact(rollback, &journal->old_entries[i], error);
+    }
+    for (size_t i = 0; status == STATUS_OK && i < rollback->added_count; i++) {
+        status = check_journal(rollback, error);
+        if (status == STATUS_OK)
+            status = remove_added(rollback, &rollback->added[i], error);
+    }
+    if (status == STATUS_OK)
+        status = check_journal(rollback, error);
     if (status != STATUS_OK)
         return status;
     pause_here(PAUSE_RECOVER_BEFORE_MANIFEST);
-    status = restore_manifest(rollback, error);
+    if (!MUTANT(RECOVER_MANIFEST_FIRST))
+        status = restore_manifest(rollback, error);
     if (status == STATUS_OK)
         pause_here(PAUSE_RECOVER_AFTER_MANIFEST);
     return status;
@@ -127,28 +160,80 @@ static enum status check_rights(const struct rollback *rollback, struct error *e
     return status;
 }
 
-/* ---- traces ---- */
+/* ---- what was not yet renamed ---- */
 
-static void sweep_beside(const struct rollback *rollback, const char *fact_id)
+static bool is_temporary_of_a_fact(const struct journal *journal, const char *temporary)
 {
-    const struct journal *journal = rollback->journal;
-    const struct journal_old_entry *old = journal_find_old(journal, fact_id);
-    AUTO_CLOSE int fd = -1;
-    char shard[3];
-    char path[SCOPE_PATH_MAX];
-    const char *name = NULL;
+    char name[NAME_MAX + 1];
 
-    fact_id_shard(fact_id, shard);
-    (void) snprintf(path, sizeof path, "agents/%s/facts/%s/%s", journal->agent, shard, fact_id);
-    if (rollback_open_parent(rollback, old ? old->path : path, false, &fd, &name, NULL) ==
-        STATUS_OK)
-        volume_sweep_temporaries(rollback->volume, fd);
+    for (size_t i = 0; i < journal->fact_count; i++) {
+        rollback_backup_name(journal->fact_ids[i], name);
+        if (volume_name_is_temporary_of(temporary, name))
+            return true;
+    }
+    return false;
 }
 
+/* Removes this operation's temporaries from a directory of facts, given by its path. */
+static void sweep_facts(const struct rollback *rollback, const char *path)
+{
+    AUTO_CLOSE int fd = -1;
+    AUTO_LISTING struct listing listing = {0};
+
+    if (volume_walk(rollback->volume, rollback->bucket_fd, path, false, &fd, NULL) != STATUS_OK ||
+        volume_list_fd(rollback->volume, fd, &listing, NULL) != STATUS_OK)
+        return;
+    for (size_t i = 0; i < listing.count; i++) {
+        const struct listing_entry *entry = &listing.entries[i];
+        if (entry->is_file && volume_name_is_temporary(entry->name) &&
+            is_temporary_of_a_fact(rollback->journal, entry->name))
+            (void) volume_do_unlink(rollback->volume, fd, entry->name, 0);
+    }
+}
+
+static void sweep_bucket(const struct rollback *rollback)
+{
+    AUTO_LISTING struct listing listing = {0};
+
+    if (volume_list_fd(rollback->volume, rollback->bucket_fd, &listing, NULL) != STATUS_OK)
+        return;
+    for (size_t i = 0; i < listing.count; i++) {
+        const struct listing_entry *entry = &listing.entries[i];
+        if (entry->is_file && volume_name_is_temporary_of(entry->name, rollback->manifest_name))
+            (void) volume_do_unlink(rollback->volume, rollback->bucket_fd, entry->name, 0);
+    }
+}
+
+/* Files of this change that did not get their names. Only whoever owns the journal makes such ones,
+ * so they are nobody's. What cannot be removed stays: readers pass over it. */
 static void sweep(const struct rollback *rollback)
 {
-    for (size_t i = 0; i < rollback->journal->fact_count; i++)
-        sweep_beside(rollback, rollback->journal->fact_ids[i]);
+    const struct journal *journal = rollback->journal;
+    bool swept[256] = {false};
+    char path[SCOPE_PATH_MAX];
+    char shard[3];
+
+    for (size_t i = 0; i < journal->fact_count; i++) {
+        fact_id_shard(journal->fact_ids[i], shard);
+        unsigned long number = strtoul(shard, NULL, 16);
+        if (swept[number])
+            continue;
+        swept[number] = true;
+        (void) snprintf(path, sizeof path, "agents/%s/facts/%s", journal->agent, shard);
+        sweep_facts(rollback, path);
+    }
+    for (size_t i = 0; i < journal->old_count; i++) {
+        const struct journal_old_entry *old = &journal->old_entries[i];
+        const char *slash = strrchr(old->path, '/');
+        fact_id_shard(old->fact_id, shard);
+        (void) snprintf(path, sizeof path, "agents/%s/facts/%s/%s.md", journal->agent, shard,
+                        old->fact_id);
+        if (strcmp(path, old->path) == 0) /* its shard: done above */
+            continue;
+        (void) snprintf(path, sizeof path, "%.*s", (int) (slash - old->path), old->path);
+        sweep_facts(rollback, path);
+    }
+    sweep_bucket(rollback);
 }
 
 /* Everything is back, so the backups are not needed any more. They go at once, by a rename, since
@@ -212,16 +297,20 @@ static enum status remove_backups(const struct volume *volume, int bucket_fd,
 enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
                                      const struct journal *journal, struct error *error)
 {
+    enum journal_owner owner = JOURNAL_OURS;
     enum status status = remove_backups(volume, bucket_fd, journal, error);
 
     if (status != STATUS_OK)
         return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
     pause_here(PAUSE_RECOVER_BEFORE_JOURNAL);
+    status = volume_journal_owner(volume, bucket_fd, journal->operation_id, &owner, error);
+    if (status != STATUS_OK || owner == JOURNAL_SOMEBODYS)
+        return status;
     return volume_remove_file(volume, bucket_fd, JOURNAL_NAME, error);
 }
 
 enum status volume_rollback(const struct volume *volume, int bucket_fd, const char *manifest_name,
-                            const struct journal *journal, bool sweep_facts, struct error *error)
+                            const struct journal *journal, struct error *error)
 {
     CLEANUP(rollback_destroy)
     struct rollback rollback = {
@@ -237,7 +326,7 @@ enum status volume_rollback(const struct volume *volume, int bucket_fd, const ch
         status = check_rights(&rollback, error);
     if (status == STATUS_OK && !rollback.settled)
         status = take_back(&rollback, error);
-    if (status == STATUS_OK && sweep_facts)
+    if (status == STATUS_OK)
         sweep(&rollback);
     if (status == STATUS_OK)
         status = retire_backups(&rollback, error);

@@ -11,14 +11,13 @@
 #include "core/volume.h"
 
 /* Takes a prepared change back: old facts from their backups, new facts removed, the manifest last;
- * then the traces. `sweep`: locks reach every node, so files beside the facts that were not yet
- * renamed are nobody's and are removed. STATUS_CORRUPT: what it takes is not there, nothing was
- * changed. STATUS_DENIED: no right to change something. */
+ * then the traces, and what it had not yet renamed. STATUS_CORRUPT: what it takes is not there,
+ * nothing was changed. STATUS_DENIED: no right to change something. */
 MUST_CHECK enum status volume_rollback(const struct volume *volume, int bucket_fd,
                                        const char *manifest_name, const struct journal *journal,
-                                       bool sweep, struct error *error);
+                                       struct error *error);
 
-/* Removes the backups and, last, the journal. */
+/* Removes the backups and, last, the journal, if it is still this operation's. */
 MUST_CHECK enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
                                                 const struct journal *journal, struct error *error);
 

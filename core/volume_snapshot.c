@@ -3,6 +3,7 @@
 #include "core/clock.h"
 #include "core/fact_walk.h"
 #include "core/legacy.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 
 #include <string.h>
@@ -80,6 +81,7 @@ static enum status settle_journal(const struct attempt *attempt, struct error *e
     }
     switch (outcome) {
     case RECOVER_NOTHING:
+    case RECOVER_TRACES_LEFT:
         return STATUS_OK;
     case RECOVER_ROLLED_BACK:
         attempt->snapshot->rolled_back = true;
@@ -137,11 +139,13 @@ static enum status check_again(const struct attempt *attempt, struct error *erro
     AUTO_VIEW struct bucket_view view = {0};
     AUTO_IMAGE struct file_image image = {0};
 
+    if (MUTANT(NO_SECOND_LOOK))
+        return STATUS_OK;
     enum status status = bucket_view_read(source->buckets, attempt->request->scope,
                                           attempt->bucket_fd, &view, error);
     if (status != STATUS_OK)
         return status;
-    if (view.has_journal) {
+    if (view.has_journal && !MUTANT(NO_JOURNAL_CHECK)) {
         status = settle_journal(attempt, error);
         if (status != STATUS_OK)
             return status;
@@ -196,6 +200,43 @@ static bool needs_lock(const struct attempt *attempt)
            !attempt->locked;
 }
 
+/* Lists the bucket, and deals with a journal. */
+static enum status look_at_bucket(const struct attempt *attempt, struct bucket_view *ret,
+                                  struct error *error)
+{
+    enum status status = bucket_view_read(attempt->source->buckets, attempt->request->scope,
+                                          attempt->bucket_fd, ret, error);
+
+    if (status == STATUS_OK && ret->has_journal && !MUTANT(NO_JOURNAL_CHECK))
+        status = settle_journal(attempt, error);
+    return status;
+}
+
+/* Looks for a journal before the capture and once more after it: in between, a commit may have got
+ * as far as its manifest and died, and somebody may be taking it back, manifest first. Then the
+ * manifest that was captured is the right one already, while the facts still wait for it. */
+static enum status capture(struct attempt *attempt, struct bucket_view *ret_view,
+                           struct manifest *ret_manifest, struct error *error)
+{
+    struct live_state *live = &attempt->snapshot->live;
+
+    enum status status = look_at_bucket(attempt, ret_view, error);
+    if (status != STATUS_OK)
+        return status;
+    pause_here(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    *live = (struct live_state){.mark = absent_mark, .bare = true};
+    if (ret_view->has_manifest)
+        status = capture_manifest(attempt, ret_manifest, error);
+    if (status == STATUS_OK && !MUTANT(NO_LOOK_AFTER_CAPTURE)) {
+        bucket_view_destroy(ret_view);
+        *ret_view = (struct bucket_view){0};
+        status = look_at_bucket(attempt, ret_view, error);
+    }
+    if (status == STATUS_OK && ret_view->has_manifest == live->mark.signature.absent)
+        status = STATUS_STALE;
+    return status;
+}
+
 static enum status read_bucket(struct attempt *attempt, struct error *error)
 {
     const struct snapshot_source *source = attempt->source;
@@ -203,16 +244,7 @@ static enum status read_bucket(struct attempt *attempt, struct error *error)
     AUTO_VIEW struct bucket_view view = {0};
     AUTO_MANIFEST struct manifest manifest = {0};
 
-    enum status status = bucket_view_read(source->buckets, attempt->request->scope,
-                                          attempt->bucket_fd, &view, error);
-    if (status == STATUS_OK && view.has_journal)
-        status = settle_journal(attempt, error);
-    if (status != STATUS_OK)
-        return status;
-
-    snapshot->live = (struct live_state){.mark = absent_mark, .bare = true};
-    if (view.has_manifest)
-        status = capture_manifest(attempt, &manifest, error);
+    enum status status = capture(attempt, &view, &manifest, error);
     if (status != STATUS_OK)
         return status;
     pause_here(PAUSE_SNAPSHOT_AFTER_CAPTURE);
@@ -236,7 +268,14 @@ static enum status read_bucket(struct attempt *attempt, struct error *error)
         snapshot->live.bare = !facts && !snapshot->unmigrated;
     }
     pause_here(PAUSE_SNAPSHOT_AFTER_READ);
-    return check_again(attempt, error);
+    if (MUTANT(CAPTURE_LATE) && view.has_manifest) {
+        AUTO_MANIFEST struct manifest late = {0};
+        drop_manifest(snapshot);
+        (void) close(attempt->manifest_fd);
+        attempt->manifest_fd = -1;
+        status = capture_manifest(attempt, &late, error);
+    }
+    return status == STATUS_OK ? check_again(attempt, error) : status;
 }
 
 static void close_if_open(int fd)

@@ -156,16 +156,27 @@ enum status volume_replace_file(const struct volume *volume, int dir_fd, const c
     return volume_error_at(error, volume_sync_dir(volume, dir_fd, error), name);
 }
 
+/* The dot and what is behind it: .<digits>.tmp */
+#define TEMPORARY_TAIL_LENGTH (1 + VOLUME_MARKER_LENGTH + (sizeof TEMPORARY_SUFFIX - 1))
+
 bool volume_name_is_temporary(const char *name)
 {
     size_t length = strlen(name);
-    const size_t tail = strlen(".") + VOLUME_MARKER_LENGTH + strlen(TEMPORARY_SUFFIX);
 
-    if (name[0] != '.' || length <= tail + 1 ||
+    if (name[0] != '.' || length <= TEMPORARY_TAIL_LENGTH + 1 ||
         strcmp(name + length - strlen(TEMPORARY_SUFFIX), TEMPORARY_SUFFIX) != 0)
         return false;
-    const char *digits = name + length - tail + 1;
-    return name[length - tail] == '.' && strspn(digits, "0123456789abcdef") == VOLUME_MARKER_LENGTH;
+    const char *tail = name + length - TEMPORARY_TAIL_LENGTH;
+    return tail[0] == '.' && strspn(tail + 1, "0123456789abcdef") == VOLUME_MARKER_LENGTH;
+}
+
+bool volume_name_is_temporary_of(const char *temporary, const char *name)
+{
+    size_t length = text_cut(name, strlen(name), TEMPORARY_PREFIX_MAX);
+
+    return volume_name_is_temporary(temporary) &&
+           strlen(temporary) == 1 + length + TEMPORARY_TAIL_LENGTH &&
+           memcmp(temporary + 1, name, length) == 0;
 }
 
 void volume_sweep_temporaries(const struct volume *volume, int dir_fd)

@@ -5,6 +5,7 @@
 #include "core/fact_write.h"
 #include "core/log.h"
 #include "core/manifest_write.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/volume_bucket.h"
 #include "core/volume_commit.h"
@@ -14,8 +15,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define LOAD_TRIES 5
+/* Where locks do not reach its owner, a journal may be that of a commit that takes milliseconds. */
+#define JOURNAL_PATIENCE_MS 1000
+#define JOURNAL_POLL_NS (5 * NS_PER_MS)
 
 static enum status no_memory(struct error *error)
 {
@@ -94,6 +99,7 @@ static enum status settle_journal(const struct write_session *session, struct er
 {
     enum recover_outcome outcome;
     struct error reason = {0};
+    char path[SCOPE_PATH_MAX];
 
     enum status status = volume_recover_locked(session->store->recovery, session->store->volume,
                                                &session->scope, &outcome, &reason);
@@ -112,12 +118,18 @@ static enum status settle_journal(const struct write_session *session, struct er
         return STATUS_STALE;
     case RECOVER_LIVE_WRITER:
     case RECOVER_WAITING:
-        return error_set(error, STATUS_TIMEOUT, reason.path,
+        scope_file_path(&session->scope, JOURNAL_NAME, path);
+        return error_set(error, STATUS_WOULD_BLOCK, path,
                          "an unfinished commit of somebody else may still be under way");
+    case RECOVER_TRACES_LEFT:
+        if (error)
+            *error = reason;
+        return reason.status;
     case RECOVER_IMPOSSIBLE:
         break;
     }
-    return error_set(error, STATUS_CORRUPT, reason.path, "%s", reason.message);
+    return error_set(error, reason.status == STATUS_DENIED ? STATUS_DENIED : STATUS_CORRUPT,
+                     reason.path, "%s", reason.message);
 }
 
 static void forget_manifest(struct write_session *session)
@@ -167,11 +179,14 @@ static enum status read_manifest(struct write_session *session, struct error *er
 static enum status load_once(struct write_session *session, struct error *error)
 {
     AUTO_VIEW struct bucket_view view = {0};
+    char path[SCOPE_PATH_MAX];
 
     forget_manifest(session);
+    scope_bucket_path(&session->scope, path);
     enum status status = bucket_view_read(session->store->buckets, &session->scope,
                                           session->bucket_fd, &view, error);
-    session->has_agents = view.has_agents;
+    session->has_agents = status == STATUS_OK && view.has_agents;
+    status = volume_error_at(error, status, path);
     if (status == STATUS_OK && view.has_journal)
         status = settle_journal(session, error);
     if (status == STATUS_OK && view.has_manifest)
@@ -181,12 +196,25 @@ static enum status load_once(struct write_session *session, struct error *error)
 
 enum status write_session_load(struct write_session *session, struct error *error)
 {
-    enum status status = STATUS_STALE;
+    uint64_t until_ns = clock_monotonic_ns() + JOURNAL_PATIENCE_MS * NS_PER_MS;
+    unsigned tries = 0;
+    enum status status;
 
-    for (unsigned i = 0; status == STATUS_STALE && i < LOAD_TRIES; i++)
+    for (;;) {
         status = load_once(session, error);
+        if (status == STATUS_WOULD_BLOCK && clock_monotonic_ns() < until_ns &&
+            clock_remaining_ms(session->deadline_ns) > 0)
+            (void) nanosleep(&(struct timespec){.tv_nsec = JOURNAL_POLL_NS}, NULL);
+        else if (status != STATUS_STALE || ++tries == LOAD_TRIES)
+            break;
+    }
+    if (status == STATUS_WOULD_BLOCK && error)
+        error->status = STATUS_TIMEOUT;
+    if (status == STATUS_WOULD_BLOCK)
+        return STATUS_TIMEOUT;
     if (status == STATUS_STALE)
-        return error_set(error, STATUS_UNAVAILABLE, NULL, "the manifest changes while it is read");
+        return error_set(error, STATUS_UNAVAILABLE, error ? error->path : NULL,
+                         "the user's directory or manifest changes while it is read");
     if (status == STATUS_OK && session->manifest.layout == MANIFEST_LAYOUT_NEWER) {
         char path[SCOPE_PATH_MAX];
         scope_file_path(&session->scope, session->store->source.manifest_name, path);
@@ -206,7 +234,6 @@ enum status write_session_begin(const struct write_session_options *options,
         .reader = options->store->readers[options->thread],
         .scope = *options->scope,
         .deadline_ns = options->deadline_ns,
-        .wall_ns = clock_wall_ns(),
         .bucket_fd = -1,
     };
     ret->pending_end = &ret->pending;
@@ -216,6 +243,8 @@ enum status write_session_begin(const struct write_session_options *options,
         status = open_bucket(ret, error);
     if (status == STATUS_OK)
         status = take_lock(ret, options->lock_timeout_ms, error);
+    /* The later of two commits has the later time. */
+    ret->wall_ns = clock_wall_ns();
     /* Opened anew: the directory may have been replaced while we waited. */
     if (status == STATUS_OK)
         status = open_bucket(ret, error);
@@ -374,16 +403,34 @@ static void forget_side_data(const struct write_session *session, const struct c
                     LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
 }
 
-enum status write_session_commit(struct write_session *session, const struct draft *draft,
-                                 bool was_empty, struct error *error)
+/* The mutant's way: the manifest as it is, one revision up from where the index is taken to be. */
+static enum status advance_without_change(struct write_session *session, const struct draft *draft)
+{
+    struct pending_install *pending = calloc(1, sizeof *pending);
+
+    if (!pending)
+        return STATUS_NO_MEMORY;
+    pending->scope = *draft_scope(draft);
+    pending->pre = pending->post = session->mark;
+    pending->pre.signature.revision--;
+    text_append(&pending->manifest, session->image.bytes, session->image.size);
+    append_pending(session, pending);
+    return STATUS_OK;
+}
+
+/* `ret`: what the index is to hear; the caller's. */
+static enum status commit(struct write_session *session, const struct draft *draft, bool was_empty,
+                          struct pending_install **ret, struct error *error)
 {
     AUTO_COMMIT_PLAN struct commit_plan plan = {0};
     struct commit_result result;
     char path[SCOPE_PATH_MAX];
 
-    if (!draft_has_changed(draft))
-        return STATUS_OK;
     enum status status = make_plan(session, draft, &plan, error);
+    if (status != STATUS_OK && error && error->path[0]) {
+        scope_file_path(&session->scope, error->path, path);
+        return volume_error_at(error, status, path);
+    }
     if (status != STATUS_OK)
         return status;
     struct commit_request request = {
@@ -399,7 +446,7 @@ enum status write_session_commit(struct write_session *session, const struct dra
         .manifest_size = plan.pending->manifest.size,
         .facts = plan.facts,
         .fact_count = plan.count,
-        .sweep = session->store->locks_reach_all_nodes,
+        .locks_reach_all_nodes = session->store->locks_reach_all_nodes,
     };
     status = volume_commit(&request, &result, error);
     if (status != STATUS_OK) {
@@ -419,11 +466,50 @@ enum status write_session_commit(struct write_session *session, const struct dra
     plan.pending->was_empty = was_empty;
     plan.pending->pre = session->mark;
     plan.pending->post = mark_of(&written, request.next_revision);
-    append_pending(session, TAKE_PTR(plan.pending));
+    *ret = TAKE_PTR(plan.pending);
     forget_manifest(session);
     if (request.agent)
         forget_side_data(session, &plan, request.agent);
     return STATUS_OK;
+}
+
+/* Whoever writes over facts in the manifest loses them, so this is asked again where it counts. */
+static enum status refuse_earlier_layout(const struct write_session *session, struct error *error)
+{
+    char path[SCOPE_PATH_MAX];
+
+    scope_file_path(&session->scope, session->store->source.manifest_name, path);
+    (void) error_set(error, STATUS_CONFLICT, path, "the memory is of an earlier layout again");
+    error_add_member(error, "reason", "\"migration\"");
+    return STATUS_CONFLICT;
+}
+
+enum status write_session_commit(struct write_session *session, const struct draft *draft,
+                                 bool was_empty, struct error *error)
+{
+    struct pending_install *pending = NULL;
+
+    if (!draft_has_changed(draft))
+        return MUTANT(NOOP_ADVANCES) ? advance_without_change(session, draft) : STATUS_OK;
+    if (session->has_manifest && session->manifest.layout == MANIFEST_LAYOUT_1)
+        return refuse_earlier_layout(session, error);
+    enum status status = commit(session, draft, was_empty, &pending, error);
+    if (status == STATUS_OK)
+        append_pending(session, pending);
+    return status;
+}
+
+enum status write_session_commit_migration(struct write_session *session, const struct draft *draft,
+                                           struct error *error)
+{
+    struct pending_install *pending = NULL;
+
+    if (!draft_has_changed(draft))
+        return STATUS_OK;
+    enum status status = commit(session, draft, false, &pending, error);
+    if (status == STATUS_OK)
+        pending_destroy(pending);
+    return status;
 }
 
 /* ---- end ---- */

@@ -37,8 +37,8 @@ struct write_session {
     uint64_t wall_ns;
     struct volume_lock *lock;
     int bucket_fd;
+    bool has_agents; /* the bucket has a directory of agents; as of the last load */
     bool has_manifest;
-    bool has_agents;           /* a listing shows agents/ */
     struct file_image image;   /* the manifest's bytes; empty without one */
     struct manifest manifest;  /* the same, understood */
     struct manifest_mark mark; /* absent without one */
@@ -66,7 +66,9 @@ MUST_CHECK enum status write_session_load(struct write_session *session, struct 
 
 /* Makes what a draft of this session changed durable, as one commit with the next revision; nothing
  * happens when it changed nothing. `was_empty`: the agent is known to have had no facts. Before
- * another draft of this session the manifest has to be loaded again. Errors as volume_commit(). */
+ * another draft of this session the manifest has to be loaded again. A manifest of an earlier
+ * layout is refused with STATUS_CONFLICT, since its facts would be lost. Errors as volume_commit().
+ */
 MUST_CHECK enum status write_session_commit(struct write_session *session,
                                             const struct draft *draft, bool was_empty,
                                             struct error *error);
@@ -75,6 +77,12 @@ MUST_CHECK enum status write_session_commit(struct write_session *session,
 #define WRITE_LAST_UPDATED_SIZE 64
 void write_session_last_updated(const struct write_session *session,
                                 char ret[WRITE_LAST_UPDATED_SIZE]);
+
+/* The same for a migration: the earlier layout is what it replaces, and the index is not told of
+ * it. Whoever calls it sees to the index (core/migration.h). */
+MUST_CHECK enum status write_session_commit_migration(struct write_session *session,
+                                                      const struct draft *draft,
+                                                      struct error *error);
 
 /* Gives up the lock, lets the index have what was committed, and frees everything. `ret_behind`
  * (may be NULL) is set true when the index lacks something of it: a refresh is under way then. */

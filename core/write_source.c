@@ -84,23 +84,17 @@ enum status write_source_open(struct write_session *session, const struct scope 
 
 /* ---- single facts ---- */
 
-static enum status parse(const struct write_source *source, const char *id, const char *path,
+static enum status parse(const struct write_source *source, const char *id,
                          const struct file_image *image, json_t **ret, struct error *error)
 {
     AUTO_FACT struct fact *fact = NULL;
     enum fact_fault fault;
-    char full[2 * SCOPE_PATH_MAX];
-    char bucket[SCOPE_PATH_MAX];
 
     enum status status = fact_parse(image->bytes, image->size, &source->scope, id,
                                     image->stamp.mtime_ns, &fact, &fault, error);
-    if (status != STATUS_OK) {
-        scope_bucket_path(&source->scope, bucket);
-        (void) snprintf(full, sizeof full, "%s/%s", bucket, path);
-        return volume_error_at(error, status, full);
-    }
-    *ret = json_incref(fact->document);
-    return STATUS_OK;
+    if (status == STATUS_OK)
+        *ret = json_incref(fact->document);
+    return status;
 }
 
 /* A name below the bucket, looked up only where a listing shows it or look-ups are safe. */
@@ -133,8 +127,9 @@ static enum status read_listed(const struct write_source *source, const char *pa
     return volume_error_at(error, status, path);
 }
 
-/* The first other place that the index knows of. */
+/* The first place that the index knows of besides the fact's own, where it is not. */
 struct other_place {
+    const char *own; /* both relative to the facts directory */
     char path[SCOPE_PATH_MAX];
 };
 
@@ -145,16 +140,23 @@ static enum status take_first_place(void *context, const char *document, size_t 
 
     (void) document;
     (void) size;
-    if (!place->path[0])
+    if (!place->path[0] && strcmp(path, place->own) != 0)
         (void) snprintf(place->path, sizeof place->path, "%s", path);
     return STATUS_OK;
 }
 
-/* A fact that somebody put into another directory than its shard stays there. */
+/* Of agents/<agent>/facts/ */
+static size_t facts_prefix_length(const struct write_source *source)
+{
+    return strlen("agents/") + strlen(source->scope.agent) + strlen("/facts/");
+}
+
+/* A fact that somebody put into another directory than its shard stays there. `ret_path` is its
+ * own place before. */
 static enum status find_elsewhere(const struct write_source *source, const char *id, char *ret_path,
                                   struct file_image *ret, struct error *error)
 {
-    struct other_place place = {""};
+    struct other_place place = {.own = ret_path + facts_prefix_length(source)};
     enum status status = STATUS_OK;
 
     if (source->in_index)
@@ -175,6 +177,7 @@ static enum status find(void *context, const char *id, json_t **ret, char *ret_p
 {
     struct write_source *source = context;
     AUTO_IMAGE struct file_image image = {0};
+    char path[SCOPE_PATH_MAX];
     char shard[3];
 
     fact_id_shard(id, shard);
@@ -183,7 +186,13 @@ static enum status find(void *context, const char *id, json_t **ret, char *ret_p
     enum status status = read_listed(source, ret_path, &image, error);
     if (status == STATUS_NOT_FOUND)
         status = find_elsewhere(source, id, ret_path, &image, error);
-    return status == STATUS_OK ? parse(source, id, ret_path, &image, ret, error) : status;
+    if (status == STATUS_OK)
+        status = parse(source, id, &image, ret, error);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        scope_file_path(&source->scope, ret_path, path);
+        return volume_error_at(error, status, path);
+    }
+    return status;
 }
 
 /* ---- all facts ---- */

@@ -1,6 +1,7 @@
 #include "core/writer.h"
 
 #include "core/json_text.h"
+#include "core/migration.h"
 #include "core/write_source.h"
 
 #include <inttypes.h>
@@ -23,6 +24,8 @@ struct waiter {
     const struct write_request *request;
     struct waiter *next;
     enum waiter_state state;
+    bool rests_on_others;     /* it was granted, or refused, against what others were to write */
+    unsigned attempts_before; /* the round that is under way */
     enum status status;
     struct error error;
     struct write_result result;
@@ -153,7 +156,6 @@ static void remove_waiter_locked(struct group_queue *queue, struct waiter *waite
 struct group {
     struct waiter *members[WRITE_GROUP_MAX];
     size_t count;
-    bool needs_facts;
 };
 
 /* Whoever waits now, the leader first. */
@@ -165,7 +167,6 @@ static void take_group(struct writer *writer, struct group_queue *queue, struct 
         remove_waiter_locked(queue, waiter);
         waiter->state = WAITER_TAKEN;
         group->members[group->count++] = waiter;
-        group->needs_facts = group->needs_facts || waiter->request->needs_facts;
     }
     (void) pthread_mutex_unlock(&writer->lock);
 }
@@ -186,12 +187,13 @@ static void evaluate(struct waiter *waiter, struct draft *draft, bool *ret_later
     bool rebased = false;
 
     forget_outcome(waiter);
-    waiter->result.attempts++;
+    waiter->rests_on_others = draft_has_changed(draft);
+    waiter->attempts_before = waiter->result.attempts++;
     waiter->status = request->build(request->context, draft, &set, &waiter->error);
     *ret_later =
         waiter->status == STATUS_OK && set.has_manifest_revision && draft_has_changed(draft);
     if (*ret_later) {
-        waiter->result.attempts--;
+        waiter->result.attempts = waiter->attempts_before;
         return;
     }
     if (waiter->status == STATUS_OK)
@@ -221,6 +223,7 @@ static size_t evaluate_all(struct waiter **members, size_t count, struct draft *
 /* One commit of some members, and what came of it. */
 struct round {
     size_t done; /* members that were dealt with; they stand first */
+    bool is_loaded;
     bool evaluated;
     bool changed;
     int64_t revision; /* of the manifest before */
@@ -229,8 +232,17 @@ struct round {
     struct error error;
 };
 
-static enum status commit_round(struct write_session *session, const struct group *group,
-                                struct waiter **members, struct round *round)
+static bool any_needs_facts(struct waiter *const *members, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (members[i]->request->needs_facts)
+            return true;
+    }
+    return false;
+}
+
+static enum status commit_round(struct write_session *session, struct waiter **members,
+                                struct round *round)
 {
     AUTO_WRITE_SOURCE struct write_source source = {0};
     AUTO_DRAFT struct draft *draft = NULL;
@@ -239,7 +251,8 @@ static enum status commit_round(struct write_session *session, const struct grou
     enum status status = STATUS_OK;
 
     if (first->has_agent)
-        status = write_source_open(session, first->scope, group->needs_facts, &source, error);
+        status = write_source_open(session, first->scope, any_needs_facts(members, round->done),
+                                   &source, error);
     if (status != STATUS_OK)
         return status;
     struct draft_options options = {
@@ -260,13 +273,20 @@ static enum status commit_round(struct write_session *session, const struct grou
     return write_session_commit(session, draft, source.is_empty, error);
 }
 
+/* Whether a round that failed says nothing of what a member asked for. One that found all as it
+ * should be, or not, before anybody changed something has its answer. */
+static bool shares_failure(const struct waiter *waiter, const struct round *round)
+{
+    return !round->evaluated || waiter->rests_on_others ||
+           (waiter->status == STATUS_OK && waiter->outcome.changed);
+}
+
 /* The answer of a member that was part of a round. */
 static void answer(struct waiter *waiter, struct write_session *session, const struct round *round)
 {
     struct write_result *result = &waiter->result;
-    bool fails = !round->evaluated || (waiter->status == STATUS_OK && waiter->outcome.changed);
 
-    if (round->status != STATUS_OK && fails) {
+    if (round->status != STATUS_OK && shares_failure(waiter, round)) {
         forget_outcome(waiter);
         waiter->status = round->status;
         waiter->error = round->error;
@@ -289,24 +309,27 @@ static void answer(struct waiter *waiter, struct write_session *session, const s
 }
 
 /* Whether a member of a round that was overtaken starts again. */
-static bool tries_again(const struct waiter *waiter)
+static bool tries_again(const struct waiter *waiter, const struct round *round)
 {
-    return waiter->status == STATUS_OK && waiter->outcome.changed && waiter->request->retries &&
-           waiter->result.attempts < WRITE_ATTEMPTS_MAX;
+    return round->status == STATUS_CONFLICT && round->evaluated && shares_failure(waiter, round) &&
+           waiter->request->retries && waiter->result.attempts < WRITE_ATTEMPTS_MAX;
 }
 
-/* A fault of one member's change, not of the volume: the others need not suffer from it. */
-static bool is_about_one(const struct round *round)
+/* A fault of one member's change, not of the volume, or of an index that not all of them need: the
+ * others need not suffer from it. */
+static bool is_about_one(struct waiter *const *members, const struct round *round)
 {
-    return round->evaluated && round->done > 1 &&
-           (round->status == STATUS_INVALID || round->status == STATUS_TOO_LARGE ||
-            round->status == STATUS_CORRUPT);
+    if (round->done <= 1 || round->status == STATUS_OK)
+        return false;
+    if (!round->evaluated)
+        return round->is_loaded && any_needs_facts(members, round->done);
+    return round->status == STATUS_INVALID || round->status == STATUS_TOO_LARGE ||
+           round->status == STATUS_CORRUPT;
 }
 
 /* Commits members until each has its answer. More than one round is needed after conflicts, for
  * members that expect a manifest revision, and when one of them cannot be written. */
-static void commit_members(struct write_session *session, const struct group *group,
-                           struct waiter **members, size_t count)
+static void commit_members(struct write_session *session, struct waiter **members, size_t count)
 {
     bool is_loaded = true;
     bool one_by_one = false;
@@ -315,17 +338,18 @@ static void commit_members(struct write_session *session, const struct group *gr
         struct round round = {.done = one_by_one ? 1 : count};
         size_t kept = 0;
         round.status = is_loaded ? STATUS_OK : write_session_load(session, &round.error);
-        if (round.status == STATUS_OK)
-            round.status = commit_round(session, group, members, &round);
+        round.is_loaded = round.status == STATUS_OK;
+        if (round.is_loaded)
+            round.status = commit_round(session, members, &round);
         is_loaded = false;
-        if (is_about_one(&round)) {
+        if (is_about_one(members, &round)) {
             one_by_one = true;
-            for (size_t i = 0; i < round.done; i++)
-                members[i]->result.attempts--;
+            for (size_t i = 0; round.evaluated && i < round.done; i++)
+                members[i]->result.attempts = members[i]->attempts_before;
             continue;
         }
         for (size_t i = 0; i < round.done; i++) {
-            if (round.status == STATUS_CONFLICT && round.evaluated && tries_again(members[i]))
+            if (tries_again(members[i], &round))
                 members[kept++] = members[i];
             else
                 answer(members[i], session, &round);
@@ -348,6 +372,28 @@ static void count_answer(struct store_counters *counters, const struct waiter *w
         atomic_fetch_add(&counters->writes_unchanged, 1);
 }
 
+/* Nobody's work is cut short because the leader had less time. */
+static uint64_t last_deadline(const struct group *group)
+{
+    uint64_t last_ns = 0;
+
+    for (size_t i = 0; i < group->count; i++) {
+        uint64_t deadline_ns = group->members[i]->request->deadline_ns;
+        last_ns = deadline_ns > last_ns ? deadline_ns : last_ns;
+    }
+    return last_ns;
+}
+
+/* Before anything is written a memory of an earlier layout becomes one of today. */
+static enum status migrate_first(struct write_session *session, const struct scope *scope,
+                                 bool has_agent, struct error *error)
+{
+    AUTO_MIGRATION_RESULT struct migration_result result = {0};
+    const struct migration_request request = {.scope = scope, .has_agent = has_agent};
+
+    return migration_run(session, &request, &result, error);
+}
+
 /* The leader's work; its own answer is among the group's. */
 static void lead(struct writer *writer, struct group_queue *queue, struct waiter *self)
 {
@@ -363,11 +409,15 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
     };
 
     self->status = write_session_begin(&options, &session, &self->error);
+    if (self->status == STATUS_OK)
+        self->status =
+            migrate_first(&session, self->request->scope, self->request->has_agent, &self->error);
     if (self->status == STATUS_OK) {
         take_group(writer, queue, &group);
         struct waiter *members[WRITE_GROUP_MAX];
         memcpy(members, group.members, group.count * sizeof(struct waiter *));
-        commit_members(&session, &group, members, group.count);
+        session.deadline_ns = last_deadline(&group);
+        commit_members(&session, members, group.count);
     } else {
         (void) pthread_mutex_lock(&writer->lock);
         remove_waiter_locked(queue, self);
@@ -439,9 +489,11 @@ enum status writer_run(struct writer *writer, const struct write_request *reques
     (void) pthread_mutex_unlock(&writer->lock);
 
     draft_outcome_destroy(&waiter.outcome);
-    if (!in_time)
+    if (!in_time) {
+        atomic_fetch_add(&writer->store->counters.writes_failed, 1);
         return error_set(error, STATUS_TIMEOUT, NULL,
                          "lock timeout: other writes to this memory were not done in time");
+    }
     if (waiter.status != STATUS_OK) {
         if (error)
             *error = waiter.error;
@@ -453,11 +505,10 @@ enum status writer_run(struct writer *writer, const struct write_request *reques
     return STATUS_OK;
 }
 
-enum status writer_run_alone(struct writer *writer, const struct scope *scope, uint64_t deadline_ns,
-                             unsigned thread, write_work work, void *context, bool *ret_behind,
-                             struct error *error)
+static enum status begin_alone(const struct writer *writer, const struct scope *scope,
+                               uint64_t deadline_ns, unsigned thread, struct write_session *ret,
+                               struct error *error)
 {
-    struct write_session session;
     const struct write_session_options options = {
         .store = writer->store,
         .scope = scope,
@@ -466,9 +517,31 @@ enum status writer_run_alone(struct writer *writer, const struct scope *scope, u
         .deadline_ns = deadline_ns,
     };
 
-    enum status status = write_session_begin(&options, &session, error);
+    return write_session_begin(&options, ret, error);
+}
+
+enum status writer_run_alone(struct writer *writer, const struct scope *scope, uint64_t deadline_ns,
+                             unsigned thread, write_work work, void *context, bool *ret_behind,
+                             struct error *error)
+{
+    struct write_session session;
+
+    enum status status = begin_alone(writer, scope, deadline_ns, thread, &session, error);
     if (status == STATUS_OK)
         status = work(context, &session, error);
     write_session_end(&session, ret_behind);
+    return status;
+}
+
+enum status writer_migrate(struct writer *writer, const struct migration_request *request,
+                           uint64_t deadline_ns, unsigned thread, struct migration_result *ret,
+                           struct error *error)
+{
+    struct write_session session;
+
+    enum status status = begin_alone(writer, request->scope, deadline_ns, thread, &session, error);
+    if (status == STATUS_OK)
+        status = migration_run(&session, request, ret, error);
+    write_session_end(&session, NULL);
     return status;
 }

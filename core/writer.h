@@ -6,6 +6,9 @@
  * others to come. A change that expects a manifest revision which an earlier one of the group moves
  * is left to the next group, where it is refused or rebased as if they had come one by one.
  *
+ * A memory of an earlier layout is migrated before the first write (core/migration.h). That it
+ * cannot be is the write's error.
+ *
  * Lock order: user lock (volume) -> install queue. The user's lock is given up before anyone waits
  * for the index; the place in the install queue is taken before other threads of this process may
  * have the lock (core/volume_lock.h), so own writes are installed in the order of their commits.
@@ -14,7 +17,7 @@
 #define MEMSYNC_CORE_WRITER_H
 
 #include "core/clock.h"
-#include "core/write_session.h"
+#include "core/migration.h"
 
 struct writer; /* opaque; one per store, thread-safe */
 
@@ -72,12 +75,20 @@ void write_result_destroy(struct write_result *result);
 MUST_CHECK enum status writer_run(struct writer *writer, const struct write_request *request,
                                   struct write_result *ret, struct error *error);
 
-/* What takes several commits under one hold of the lock. `work` gets a session that has begun;
+/* What takes several commits under one hold of the lock, or changes no fact. It migrates nothing by
+ * itself: what commits calls migration_run() first. `work` gets a session that has begun;
  * whatever it answers, what it has committed stands. `ret_behind` as for write_session_end(). */
 typedef enum status (*write_work)(void *context, struct write_session *session,
                                   struct error *error);
 MUST_CHECK enum status writer_run_alone(struct writer *writer, const struct scope *scope,
                                         uint64_t deadline_ns, unsigned thread, write_work work,
                                         void *context, bool *ret_behind, struct error *error);
+
+/* Migrates without writing anything else. Its error is that of migration_run() or of the session.
+ */
+MUST_CHECK enum status writer_migrate(struct writer *writer,
+                                      const struct migration_request *request, uint64_t deadline_ns,
+                                      unsigned thread, struct migration_result *ret,
+                                      struct error *error);
 
 #endif

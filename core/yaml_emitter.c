@@ -1,5 +1,6 @@
 #include "core/yaml_emitter.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define WIDTH 80 /* a line that is longer is folded at the next blank */
@@ -14,7 +15,8 @@ void yaml_emitter_start(struct yaml_emitter *emitter, struct text *text)
 
 static void append(struct yaml_emitter *emitter, const char *bytes, size_t size, size_t characters)
 {
-    text_append(emitter->text, bytes, size);
+    if (emitter->text->size <= YAML_EMITTER_BYTES_MAX)
+        text_append(emitter->text, bytes, size);
     emitter->column += characters;
 }
 
@@ -50,7 +52,7 @@ void yaml_emitter_close(struct yaml_emitter *emitter, const char *mark)
 
 static void break_line(struct yaml_emitter *emitter)
 {
-    text_append_char(emitter->text, '\n');
+    append(emitter, "\n", 1, 0);
     emitter->column = 0;
     emitter->has_blank = true;
     emitter->is_margin = true;
@@ -63,11 +65,10 @@ void yaml_emitter_line(struct yaml_emitter *emitter)
     if (!emitter->is_margin || emitter->column > indent ||
         (emitter->column == indent && !emitter->has_blank))
         break_line(emitter);
-    if (emitter->column < indent) {
-        text_append_format(emitter->text, "%*s", (int) (indent - emitter->column), "");
-        emitter->column = indent;
+    if (emitter->column < indent)
         emitter->has_blank = true;
-    }
+    while (emitter->column < indent)
+        append_ascii(emitter, " ");
 }
 
 /* Goes on with a scalar on the next line. */
@@ -103,7 +104,7 @@ static size_t run_of_others(const char *bytes, size_t size)
 {
     size_t length = 0;
 
-    while (length < size && !memchr(" \n'", bytes[length], 3))
+    while (length < size && bytes[length] != ' ' && bytes[length] != '\n' && bytes[length] != '\'')
         length++;
     return length;
 }
@@ -169,22 +170,17 @@ static void append_escape(struct yaml_emitter *emitter, uint32_t character)
         {0x0b, 'v'},  {0x0c, 'f'}, {0x0d, 'r'},   {0x1b, 'e'},   {'"', '"'},
         {'\\', '\\'}, {0x85, 'N'}, {0x2028, 'L'}, {0x2029, 'P'},
     };
-    size_t before = emitter->text->size;
+    const char *format = character <= 0xff     ? "\\x%02X"
+                         : character <= 0xffff ? "\\u%04X"
+                                               : "\\U%08X";
+    char escape[12];
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (names[i].character == character) {
-            text_append_format(emitter->text, "\\%c", names[i].name);
-            emitter->column += 2;
-            return;
-        }
+    (void) snprintf(escape, sizeof escape, format, (unsigned) character);
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (names[i].character == character)
+            (void) snprintf(escape, sizeof escape, "\\%c", names[i].name);
     }
-    if (character <= 0xff)
-        text_append_format(emitter->text, "\\x%02X", (unsigned) character);
-    else if (character <= 0xffff)
-        text_append_format(emitter->text, "\\u%04X", (unsigned) character);
-    else
-        text_append_format(emitter->text, "\\U%08X", (unsigned) character);
-    emitter->column += emitter->text->size - before;
+    append_ascii(emitter, escape);
 }
 
 /* The state of writing between double quotes. */

@@ -2,6 +2,10 @@
  *
  * It keeps the place on the line, so that the layout, where lines are folded too, is that of the
  * peers' dumper. Not thread-safe; nothing to release.
+ *
+ * Indentation can make a text many times as large as what it says, so writing stops once the text
+ * has more than YAML_EMITTER_BYTES_MAX bytes, which is more than anybody reads: who takes the text
+ * must look at its size.
  */
 #ifndef MEMSYNC_CORE_YAML_EMITTER_H
 #define MEMSYNC_CORE_YAML_EMITTER_H
@@ -18,6 +22,7 @@ struct yaml_emitter {
 };
 
 #define YAML_EMITTER_INDENT 2u
+#define YAML_EMITTER_BYTES_MAX (8u << 20)
 
 /* Begins a document at the end of `text`, which must be at the start of a line. */
 void yaml_emitter_start(struct yaml_emitter *emitter, struct text *text);

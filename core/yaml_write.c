@@ -197,19 +197,46 @@ static void write_member(struct yaml_emitter *emitter, const struct scalar *key,
         yaml_emitter_scalar(emitter, YAML_STYLE_PLAIN, "null", strlen("null"), false);
 }
 
-/* [[key, value], ...] whose keys are scalars, at least one of them (`all`: each) no text. */
-static bool are_pairs(const json_t *pairs, bool all)
+/* The keys of a mapping to come, each once. */
+struct key_set {
+    json_t *seen;
+    bool failed; /* without memory */
+};
+
+/* False for what can be no key, or is one already. */
+static bool add_key(struct key_set *keys, const json_t *value, enum yaml_tag *ret)
 {
+    AUTO_SCALAR struct scalar key = {0};
+
+    if (!spell(value, &key))
+        return false;
+    const char *text = text_string(&key.text);
+    AUTO_FREE char *identity = yaml_scalar_identity(key.tag, text, key.text.size, value);
+    if (identity && json_object_get(keys->seen, identity))
+        return false;
+    keys->failed |= key.text.failed || !identity ||
+                    json_object_set_new_nocheck(keys->seen, identity, json_true()) != 0;
+    *ret = key.tag;
+    return true;
+}
+
+/* [[key, value], ...] with keys that a mapping can have, at least one of them (`all`: each) no
+ * text. */
+static bool are_pairs(struct yaml_emitter *emitter, const json_t *pairs, bool all)
+{
+    AUTO_JSON json_t *seen = json_object();
+    struct key_set keys = {.seen = seen};
     size_t count = json_array_size(pairs);
     size_t others = 0;
 
     for (size_t i = 0; i < count; i++) {
-        AUTO_SCALAR struct scalar key = {0};
         const json_t *pair = json_array_get(pairs, i);
-        if (json_array_size(pair) != 2 || !spell(json_array_get(pair, 0), &key))
+        enum yaml_tag tag = YAML_TAG_STR;
+        if (json_array_size(pair) != 2 || !add_key(&keys, json_array_get(pair, 0), &tag))
             return false;
-        others += key.tag != YAML_TAG_STR;
+        others += tag != YAML_TAG_STR;
     }
+    emitter->text->failed |= keys.failed;
     return others > 0 && (!all || others == count);
 }
 
@@ -234,7 +261,8 @@ static void write_members(struct yaml_emitter *emitter, const json_t *object, bo
     {
         AUTO_SCALAR struct scalar key = {.tag = YAML_TAG_STR};
         bool is_sole = json_object_size(object) == 1;
-        if ((is_sole || is_document) && strcmp(name, PAIRS) == 0 && are_pairs(value, !is_sole)) {
+        if ((is_sole || is_document) && strcmp(name, PAIRS) == 0 &&
+            are_pairs(emitter, value, !is_sole)) {
             write_pairs(emitter, value);
             continue;
         }
@@ -243,19 +271,22 @@ static void write_members(struct yaml_emitter *emitter, const json_t *object, bo
     }
 }
 
-/* True for {"$set": [...]} of scalars. */
-static bool is_set(const json_t *object)
+/* True for {"$set": [...]} of keys. */
+static bool is_set(struct yaml_emitter *emitter, const json_t *object)
 {
+    AUTO_JSON json_t *seen = json_object();
+    struct key_set keys = {.seen = seen};
     const json_t *items = json_object_get(object, "$set");
     size_t count = json_array_size(items);
+    enum yaml_tag tag;
 
     if (json_object_size(object) != 1 || !json_is_array(items))
         return false;
     for (size_t i = 0; i < count; i++) {
-        AUTO_SCALAR struct scalar key = {0};
-        if (!spell(json_array_get(items, i), &key))
+        if (!add_key(&keys, json_array_get(items, i), &tag))
             return false;
     }
+    emitter->text->failed |= keys.failed;
     return true;
 }
 
@@ -280,7 +311,7 @@ static void write_object(struct yaml_emitter *emitter, const json_t *object)
         return;
     }
     emitter->indent += YAML_EMITTER_INDENT;
-    if (is_set(object))
+    if (is_set(emitter, object))
         write_set(emitter, json_object_get(object, "$set"));
     else
         write_members(emitter, object, false);

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Runs every test of a build and sums them up: "N passed, N failed" is the last line.
 
-Unit tests are Criterion programs, races are one plain program (it must run under the thread
-sanitizer, where Criterion does not start), integration tests are unittest files that start the real
-programs. Of the chaos suites a part runs here, and everything by `make chaos`.
+Unit tests are Criterion programs, races and schedules are plain programs (they must run under the
+thread sanitizer, where Criterion does not start), integration tests are unittest files that start the
+real programs. Of the chaos suites a part runs here, and everything by `make chaos`.
 """
 
 import argparse
@@ -70,6 +70,11 @@ def criterion_counts(output):
     return passing, tested - passing, 0
 
 
+# chaos/: every schedule once, some made by chance, and everything at once for a moment. `make chaos` goes on for longer.
+REPLAYS = (("schedules",), ("random", "--random", "--rounds", "40"),
+           ("together", "--together", "--seconds", "3"))
+
+
 def race_counts(output):
     found = re.findall(r"^(\d+) passed, (\d+) failed$", output, re.M)
     return (int(found[-1][0]), int(found[-1][1]), 0) if found else (0, 0, 0)
@@ -123,6 +128,11 @@ def main():
     if race.exists() and wanted("race", arguments.patterns):
         output, code, seconds = run([str(race)], env)
         totals.add("race", *judge(race_counts(output), code), seconds, output)
+    replay = build / "chaos" / "replay" / "run"
+    for name, *options in REPLAYS if replay.exists() else ():
+        if wanted(f"chaos/{name}", arguments.patterns):
+            output, code, seconds = run([str(replay), *options], env)
+            totals.add(f"chaos/{name}", *judge(race_counts(output), code), seconds, output)
     for script in sorted((ROOT / "tests" / "integration").glob("test_*.py")):
         if arguments.tsan and not arguments.patterns and script.name not in TSAN_SCRIPTS:
             continue

@@ -22,10 +22,44 @@ static const struct command commands[] = {
     {"memory", run_memory, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 0, 0, "",
      "show summaries and facts of a scope",
      "Exits with 1 when there are neither and nothing was ever written."},
-    {"summaries", run_summaries, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 0, 0, "",
-     "show a user's summaries", "Those that are not empty; exits with 1 when all are."},
-    {"export", run_export, OPTIONS_SCOPE | OPTIONS_FRESHNESS, 0, 0, "",
-     "print a scope's memory as a JSON document", NULL},
+    {"summaries", run_summaries,
+     OPTIONS_SCOPE | OPTIONS_FRESHNESS | OPTION_SET | OPTION_SET_FILE | OPTION_EXPECT_REVISION, 0,
+     0, "", "show a user's summaries, or set some",
+     "Those that are not empty; exits with 1 when all are. With --set or --set-file the named ones "
+     "are replaced, all others stay; --set SECTION= empties one. The document of --set-file is "
+     "{\"user\": {\"workContext\": \"text\"}, \"history\": {}}, or one of `memsync export`."},
+    {"add", run_add, OPTIONS_SCOPE | OPTIONS_FACT | OPTION_SOURCE, 0, WORDS_ANY, "[TEXT...]",
+     "store a new fact, and print its id",
+     "Without TEXT, or when it is -, standard input is read. Facts that had to go to make room are "
+     "named on standard error. Exits with 1 when the fact itself was not stored, for lack of "
+     "room."},
+    {"update", run_update, OPTIONS_SCOPE | OPTIONS_FACT | OPTION_CONTENT | OPTION_EXPECT_REVISION,
+     1, 1, "FACT", "change parts of a fact",
+     "What is not named stays. Prints the fact's new revision."},
+    {"delete", run_delete, OPTIONS_SCOPE | OPTION_YES | OPTION_EXPECT_REVISION, 1, WORDS_ANY,
+     "FACT...", "delete facts, after asking",
+     "Several go in one commit. Exits with 1 when one of them does not exist; the others are "
+     "deleted all the same. What was shown is what is deleted: a fact that is changed after the "
+     "question is a conflict."},
+    {"export", run_export, OPTIONS_SCOPE | OPTIONS_FRESHNESS | OPTION_OUTPUT, 0, 0, "",
+     "print a scope's memory as a JSON document",
+     "With -o the file appears when all of it is written; until then, and after an error, an "
+     "earlier one stays."},
+    {"import", run_import, OPTIONS_SCOPE | OPTION_YES | OPTION_DRY_RUN, 0, 1, "[FILE]",
+     "replace a scope's memory by an exported document",
+     "Without FILE, or when it is -, standard input is read. The scope's facts become those of the "
+     "document, in one commit: others are deleted. Without a member facts they are left alone. "
+     "Summaries that the document names are replaced. Asks first when facts or texts would be "
+     "lost."},
+    {"clear", run_clear, OPTIONS_SCOPE | OPTION_ALL | OPTION_YES | OPTION_ERASE, 0, 0,
+     "(-a AGENT | --all)", "delete all facts of an agent or of a user",
+     "Asks first. With --all the text of the summaries goes as well. MEMSYNC_AGENT does not count "
+     "here. Exits "
+     "with 1 when files were left because they cannot be read."},
+    {"migrate", run_migrate, OPTIONS_SCOPE, 0, 0, "",
+     "bring a memory of an earlier format into the present one",
+     "The first write does this by itself. The agent is the one that gets the facts of a list that "
+     "names none."},
     {"context", run_context, OPTIONS_SCOPE, 0, 0, "",
      "print the text that is put into an agent's prompt",
      "The agent at the endpoint may not support it (`memsync capabilities` tells: get_context); "

@@ -7,7 +7,7 @@
 struct command {
     const char *name;
     enum exit_code (*run)(struct cli *cli);
-    unsigned options;            /* enum option_bit, besides the global ones */
+    uint64_t options;            /* enum option_bit, besides the global ones */
     size_t words_min, words_max; /* arguments after the name */
     const char *synopsis;        /* what follows the name */
     const char *summary;         /* one line */
@@ -39,6 +39,18 @@ enum exit_code run_memory(struct cli *cli);
 enum exit_code run_summaries(struct cli *cli);
 enum exit_code run_export(struct cli *cli);
 enum exit_code run_context(struct cli *cli);
+
+/* edit.c */
+enum exit_code run_add(struct cli *cli);
+enum exit_code run_update(struct cli *cli);
+enum exit_code run_delete(struct cli *cli);
+
+/* import.c */
+enum exit_code run_import(struct cli *cli);
+
+/* clear.c */
+enum exit_code run_clear(struct cli *cli);
+enum exit_code run_migrate(struct cli *cli);
 
 /* agent.c */
 enum exit_code run_ping(struct cli *cli);

@@ -63,23 +63,6 @@ static void print_results(const struct screen *screen, const json_t *results)
     table_print(table);
 }
 
-/* The words of the command line as one text, to be freed. */
-static char *join_words(const struct options *options)
-{
-    size_t size = 1;
-
-    for (size_t i = 1; i < options->argument_count; i++)
-        size += strlen(options->arguments[i]) + 1;
-    char *text = calloc(size, 1);
-    char *at = text;
-    for (size_t i = 1; text && i < options->argument_count; i++) {
-        if (i > 1)
-            *at++ = ' ';
-        at = stpcpy(at, options->arguments[i]);
-    }
-    return text;
-}
-
 static bool is_json(const struct cli *cli)
 {
     return cli->options.given & OPTION_JSON;
@@ -87,7 +70,7 @@ static bool is_json(const struct cli *cli)
 
 enum exit_code run_search(struct cli *cli)
 {
-    AUTO_FREE char *query = join_words(&cli->options);
+    AUTO_FREE char *query = options_join_words(&cli->options);
     AUTO_JSON json_t *params = request_params(cli);
     AUTO_JSON json_t *result = NULL;
 

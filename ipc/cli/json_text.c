@@ -19,6 +19,11 @@ static const char *skip_string(const char *at)
     return *at ? at + 1 : at;
 }
 
+static const char *skip_space(const char *at)
+{
+    return at + strspn(at, " \t\r\n");
+}
+
 static bool starts_number(char character)
 {
     return character == '-' || (character >= '0' && character <= '9');
@@ -58,25 +63,25 @@ static bool is_low(long unit)
 }
 
 /* Copies one escape or character of a string; tells how many bytes it took. */
-static size_t copy_character(const char *at, char **ret)
+static size_t copy_character(const char *at, bool is_name, char **ret)
 {
     long unit = code_unit(at);
     size_t size = unit >= 0 ? 6 : at[0] == '\\' ? 2 : 1;
 
     if (is_high(unit) && is_low(code_unit(at + 6)))
         size = 12;
-    else if (is_high(unit) || is_low(unit))
+    else if (is_high(unit) || is_low(unit) || (is_name && unit == 0))
         at = "\\ufffd";
     memcpy(*ret, at, size);
     *ret += size;
     return size;
 }
 
-static void copy_string(const char *at, const char *end, char **ret)
+static void copy_string(const char *at, const char *end, bool is_name, char **ret)
 {
     *(*ret)++ = *at++;
     while (at < end - 1)
-        at += copy_character(at, ret);
+        at += copy_character(at, is_name, ret);
     *(*ret)++ = '"';
 }
 
@@ -101,7 +106,7 @@ static char *make_loadable(const char *text)
         const char *start = text;
         if (*text == '"') {
             text = skip_string(text);
-            copy_string(start, text, &end);
+            copy_string(start, text, *skip_space(text) == ':', &end);
         } else if (starts_number(*text)) {
             text += number_size(text);
             copy_number(start, (size_t) (text - start), &end);
@@ -122,11 +127,6 @@ json_t *json_text_load(const char *text)
         return value;
     AUTO_FREE char *loadable = make_loadable(text);
     return loadable ? json_loads(loadable, READ_FLAGS, NULL) : NULL;
-}
-
-static const char *skip_space(const char *at)
-{
-    return at + strspn(at, " \t\r\n");
 }
 
 /* Behind the value that begins at `at`. */

@@ -12,8 +12,8 @@
 #include <stdio.h>
 
 /* Reads a text into a tree for showing it: numbers that jansson refuses become strings of their
- * digits, lone surrogates become U+FFFD. NULL when that does not help either. The caller owns it.
- */
+ * digits, lone surrogates and the NULs of names become U+FFFD. NULL when that does not help either.
+ * The caller owns it. */
 MUST_CHECK json_t *json_text_load(const char *text);
 
 /* Where the value of an object's member stands in the text, or NULL. */

@@ -1,7 +1,9 @@
 /* memory.c - memory, summaries, export, context. */
 #include "ipc/cli/facts.h"
 #include "ipc/cli/json_text.h"
+#include "ipc/cli/output.h"
 #include "ipc/cli/request.h"
+#include "ipc/cli/summaries_set.h"
 
 #include <string.h>
 
@@ -96,8 +98,28 @@ enum exit_code run_memory(struct cli *cli)
     return code;
 }
 
+/* What is for reading does not go with --set, and the other way round. */
+static bool check_summaries(const struct cli *cli, bool is_write)
+{
+    uint64_t allowed =
+        OPTIONS_GLOBAL | OPTIONS_SCOPE |
+        (is_write ? OPTION_SET | OPTION_SET_FILE | OPTION_EXPECT_REVISION : OPTIONS_FRESHNESS);
+    const char *misplaced = options_find_misplaced(&cli->options, allowed);
+
+    if (misplaced)
+        complain(cli->command, "--%s goes %s --set and --set-file", misplaced,
+                 is_write ? "without" : "with");
+    return !misplaced;
+}
+
 enum exit_code run_summaries(struct cli *cli)
 {
+    bool is_write = cli->options.given & (OPTION_SET | OPTION_SET_FILE);
+
+    if (!check_summaries(cli, is_write))
+        return EXIT_USAGE;
+    if (is_write)
+        return summaries_set(cli);
     AUTO_JSON json_t *result = NULL;
     const json_t *summaries = NULL;
     enum exit_code code = ask_for(cli, "get_summaries", "summaries", &result, &summaries);
@@ -109,29 +131,40 @@ enum exit_code run_summaries(struct cli *cli)
 }
 
 /* The document is not read: whatever spelling its values have is kept. */
-enum exit_code run_export(struct cli *cli)
+static enum exit_code print_document(const struct cli *cli, FILE *file, const char *answer)
 {
-    AUTO_JSON json_t *params = request_params(cli);
-    AUTO_JSON json_t *result = NULL;
-    AUTO_FREE char *text = NULL;
     size_t size = 0;
+    const char *memory = json_text_member(answer, "memory", &size);
 
-    if (!params)
-        return EXIT_USAGE;
-    enum exit_code code = request_run_quietly(cli, "export_memory", params, &result, &text);
-    if (code != EXIT_DONE)
-        return code;
-    const char *memory = json_text_member(text, "memory", &size);
     if (!memory) {
         complain(cli->command, "the agent's answer has no memory in it");
         return EXIT_CORRUPT;
     }
     if (cli->options.given & OPTION_JSON)
-        (void) puts(text);
+        (void) fprintf(file, "%s\n", answer);
     else
-        json_text_print(stdout, memory, size);
-    request_note_scopes(cli, result);
+        json_text_print(file, memory, size);
     return EXIT_DONE;
+}
+
+/* The file is opened first: a memory that cannot be kept is not asked for. */
+enum exit_code run_export(struct cli *cli)
+{
+    AUTO_JSON json_t *params = request_params(cli);
+    AUTO_OUTPUT struct output *output = params ? output_open(cli) : NULL;
+    AUTO_JSON json_t *result = NULL;
+    AUTO_FREE char *text = NULL;
+
+    if (!params || !output)
+        return params ? EXIT_REFUSED : EXIT_USAGE;
+    enum exit_code code = request_run_quietly(cli, "export_memory", params, &result, &text);
+    if (code == EXIT_DONE)
+        code = print_document(cli, output_file(output), text);
+    if (code == EXIT_DONE && !output_finish(cli, &output))
+        code = EXIT_REFUSED;
+    if (code == EXIT_DONE)
+        request_note_scopes(cli, result);
+    return code;
 }
 
 enum exit_code run_context(struct cli *cli)

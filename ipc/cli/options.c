@@ -10,6 +10,7 @@
 #define TIMEOUT_MS_MAX 600000
 #define STALENESS_MS_MAX 86400000
 #define COUNT_MAX 1000000
+#define REVISION_MAX INT64_MAX
 #define INTERVAL_S_MIN 0.1
 #define INTERVAL_S_MAX 3600.0
 #define NAMES_WIDTH 29
@@ -24,7 +25,8 @@ static const struct option_row {
     {'e', "endpoint", "ENDPOINT", OPTION_ENDPOINT,
      "where the agent listens ($MEMSYNC_ENDPOINT; " MEMSYNC_DEFAULT_ENDPOINT ")"},
     {0, "json", NULL, OPTION_JSON, "print the agent's answer as it came, errors as JSON too"},
-    {0, "timeout", "MS", OPTION_TIMEOUT, "wait this long for an answer (5000)"},
+    {0, "timeout", "MS", OPTION_TIMEOUT,
+     "wait this long for an answer (5000; writing 30000; import, clear, migrate 600000)"},
     {0, "color", "WHEN", OPTION_COLOR, "auto, always or never; $NO_COLOR means never"},
     {'h', "help", NULL, OPTION_HELP, "show help, also for a command"},
     {'V', "version", NULL, OPTION_VERSION, "show the version"},
@@ -32,12 +34,14 @@ static const struct option_row {
     {0, "no-user", NULL, OPTION_NO_USER, "the memory that belongs to no user"},
     {'a', "agent", "AGENT", OPTION_AGENT, "which agent's facts ($MEMSYNC_AGENT; the default one)"},
     {'k', "top-k", "N", OPTION_TOP_K, "at most this many results (5)"},
-    {'c', "category", "CATEGORY", OPTION_CATEGORY, "facts of this category only"},
+    {'c', "category", "CATEGORY", OPTION_CATEGORY,
+     "only facts of this category; with add and update, the fact's own"},
     {0, "freshness", "MODE", OPTION_FRESHNESS,
      "strict: compare with the volume first; bounded: unless that was done lately; local: never"},
     {0, "max-staleness", "MS", OPTION_MAX_STALENESS, "what \"lately\" means for bounded"},
     {0, "full", NULL, OPTION_FULL, "read every file again, whatever seems unchanged"},
-    {0, "all", NULL, OPTION_ALL, "every scope that the agent knows"},
+    {0, "all", NULL, OPTION_ALL,
+     "every scope that the agent knows; to clear, every agent of the user"},
     {0, "accept-volume", NULL, OPTION_ACCEPT_VOLUME,
      "take the volume that is mounted now for the right one"},
     {0, "watch", NULL, OPTION_WATCH, "show the main numbers again and again until interrupted"},
@@ -45,11 +49,27 @@ static const struct option_row {
     {0, "count", "N", OPTION_COUNT, "stop after this many"},
     {0, "limit", "N", OPTION_LIMIT, "at most this many facts"},
     {0, "offset", "N", OPTION_OFFSET, "without the first N facts"},
+    {'y', "yes", NULL, OPTION_YES, "do not ask before something is destroyed"},
+    {0, "content", "TEXT", OPTION_CONTENT, "the fact's new text; - reads standard input"},
+    {0, "confidence", "N", OPTION_CONFIDENCE, "how sure the fact is, from 0 to 1"},
+    {0, "topic", "TOPIC", OPTION_TOPIC, "a topic of the fact, can be repeated; '' alone: none"},
+    {0, "source", "SOURCE", OPTION_SOURCE,
+     "manual (unless given), consolidation, import, unknown, or the id of a thread"},
+    {0, "source-error", "TEXT", OPTION_SOURCE_ERROR, "of a correction: what was wrong before"},
+    {0, "expect-revision", "N", OPTION_EXPECT_REVISION,
+     "only if the fact (or, for summaries, the memory) still has this revision"},
+    {'o', "output", "FILE", OPTION_OUTPUT, "write to this file, which appears when it is whole"},
+    {0, "dry-run", NULL, OPTION_DRY_RUN, "say what would happen, and change nothing"},
+    {0, "set", "SECTION=TEXT", OPTION_SET,
+     "replace the text of a summary, e.g. user.workContext=...; can be repeated"},
+    {0, "set-file", "FILE", OPTION_SET_FILE,
+     "replace the summaries that this JSON document names; - reads standard input"},
+    {0, "erase", NULL, OPTION_ERASE, "also what is kept of memories in earlier formats"},
 };
 
 #define OPTION_ROWS ARRAY_SIZE(option_rows)
 
-static const struct option_row *find_row(enum option_bit bit)
+static const struct option_row *find_row(uint64_t bit)
 {
     for (size_t i = 0; i < OPTION_ROWS; i++) {
         if (option_rows[i].bit == bit)
@@ -111,6 +131,28 @@ static bool read_text(const char *name, const char *text, const char **ret)
     return true;
 }
 
+static bool read_confidence(const char *name, const char *text, double *ret)
+{
+    char *end;
+
+    *ret = strtod(text, &end);
+    if (end == text || *end != '\0' || !(*ret >= 0) || *ret > 1) {
+        complain(NULL, "--%s takes a number from 0 to 1, not \"%s\"", name, text);
+        return false;
+    }
+    return true;
+}
+
+static bool add_value(const char *name, const char *text, struct option_list *list)
+{
+    if (list->count == ARRAY_SIZE(list->values)) {
+        complain(NULL, "--%s may be given %zu times", name, list->count);
+        return false;
+    }
+    list->values[list->count++] = text;
+    return true;
+}
+
 static bool take_option(struct options *options, const struct option_row *row, const char *value)
 {
     static const char *const colors[] = {"auto", "always", "never"};
@@ -144,6 +186,24 @@ static bool take_option(struct options *options, const struct option_row *row, c
         return read_number(row->name, value, 0, COUNT_MAX, &options->offset);
     case OPTION_INTERVAL:
         return read_seconds(row->name, value, &options->interval_ms);
+    case OPTION_CONTENT:
+        return read_text(row->name, value, &options->content);
+    case OPTION_CONFIDENCE:
+        return read_confidence(row->name, value, &options->confidence);
+    case OPTION_TOPIC:
+        return *value == '\0' || add_value(row->name, value, &options->topics);
+    case OPTION_SOURCE:
+        return read_text(row->name, value, &options->source);
+    case OPTION_SOURCE_ERROR:
+        return read_text(row->name, value, &options->source_error);
+    case OPTION_EXPECT_REVISION:
+        return read_number(row->name, value, 0, REVISION_MAX, &options->expected_revision);
+    case OPTION_OUTPUT:
+        return read_text(row->name, value, &options->output);
+    case OPTION_SET:
+        return add_value(row->name, value, &options->sets);
+    case OPTION_SET_FILE:
+        return read_text(row->name, value, &options->set_file);
     default: /* a switch */
         return true;
     }
@@ -253,7 +313,7 @@ bool options_parse(int argc, char **argv, struct options *ret)
     return true;
 }
 
-const char *options_find_misplaced(const struct options *options, unsigned allowed)
+const char *options_find_misplaced(const struct options *options, uint64_t allowed)
 {
     for (size_t i = 0; i < OPTION_ROWS; i++) {
         if ((options->given & option_rows[i].bit) && !(allowed & option_rows[i].bit))
@@ -262,9 +322,25 @@ const char *options_find_misplaced(const struct options *options, unsigned allow
     return NULL;
 }
 
-void options_print_help(FILE *file, unsigned bits, size_t width)
+char *options_join_words(const struct options *options)
 {
-    for (unsigned bit = 1; bit <= OPTION_LAST; bit <<= 1) {
+    size_t size = 1;
+
+    for (size_t i = 1; i < options->argument_count; i++)
+        size += strlen(options->arguments[i]) + 1;
+    char *text = calloc(size, 1);
+    char *at = text;
+    for (size_t i = 1; text && i < options->argument_count; i++) {
+        if (i > 1)
+            *at++ = ' ';
+        at = stpcpy(at, options->arguments[i]);
+    }
+    return text;
+}
+
+void options_print_help(FILE *file, uint64_t bits, size_t width)
+{
+    for (uint64_t bit = 1; bit <= OPTION_LAST; bit <<= 1) {
         const struct option_row *row = bits & bit ? find_row(bit) : NULL;
         char names[60];
         if (!row)

@@ -6,14 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
-bool request_add_text(const struct cli *cli, json_t *params, const char *name, const char *text)
+bool request_add_bytes(const struct cli *cli, json_t *params, const char *name, const char *bytes,
+                       size_t size)
 {
-    json_t *value = json_string(text);
+    json_t *value = json_stringn(bytes, size);
 
     if (value && json_object_set_new(params, name, value) == 0)
         return true;
     complain(cli->command, "that %s is not UTF-8 text", name);
     return false;
+}
+
+bool request_add_text(const struct cli *cli, json_t *params, const char *name, const char *text)
+{
+    return request_add_bytes(cli, params, name, text, strlen(text));
 }
 
 static bool add_optional_text(const struct cli *cli, json_t *params, const char *name,
@@ -30,7 +36,7 @@ static bool add_scope(const struct cli *cli, json_t *params)
         complain(cli->command,
                  "whose memory? Give -u USER or set MEMSYNC_USER, or give --no-user for the memory "
                  "that belongs to no user%s",
-                 cli->command->options & OPTION_ALL ? ", or --all" : "");
+                 cli->command->options & OPTION_ACCEPT_VOLUME ? ", or --all" : "");
         return false;
     }
     (void) json_object_set_new(params, "user_id", json_null());
@@ -43,9 +49,10 @@ json_t *request_params(const struct cli *cli)
 {
     const struct options *options = &cli->options;
     AUTO_JSON json_t *params = json_object();
-    /* Another volume is accepted for everybody. */
-    bool has_scope = (cli->command->options & OPTION_AGENT) &&
-                     !(options->given & (OPTION_ALL | OPTION_ACCEPT_VOLUME));
+    /* Another volume is accepted for everybody, and who accepts one can also ask for all. */
+    bool is_about_everybody = (cli->command->options & OPTION_ACCEPT_VOLUME) &&
+                              (options->given & (OPTION_ALL | OPTION_ACCEPT_VOLUME));
+    bool has_scope = (cli->command->options & OPTION_AGENT) && !is_about_everybody;
 
     if (has_scope && !add_scope(cli, params))
         return NULL;
@@ -89,8 +96,7 @@ static void print_error_object(int code, const char *message, const char *error)
     (void) fprintf(stderr, "%s\n", text ? text : "{\"error\":{}}");
 }
 
-/* `error` is the agent's error object or NULL. */
-static enum exit_code fail(const struct cli *cli, int code, const char *message, const char *error)
+enum exit_code request_fail(const struct cli *cli, int code, const char *message, const char *error)
 {
     if (code == MEMSYNC_INTERRUPTED)
         return EXIT_SIGNAL; /* main() knows which; nothing to say */
@@ -116,7 +122,7 @@ static enum exit_code fail(const struct cli *cli, int code, const char *message,
 
 enum exit_code request_complain(const struct cli *cli, int code)
 {
-    return fail(cli, code, memsync_last_error(), NULL);
+    return request_fail(cli, code, memsync_last_error(), NULL);
 }
 
 int request_try(struct cli *cli, const char *method, json_t **ret)
@@ -147,10 +153,10 @@ enum exit_code request_run_quietly(struct cli *cli, const char *method, const js
         return opened;
     int code = memsync_call(cli->client, method, text, (int) cli->options.timeout_ms, &reply);
     if (code != MEMSYNC_OK)
-        return fail(cli, code, memsync_last_error(), reply);
+        return request_fail(cli, code, memsync_last_error(), reply);
     json_t *result = json_text_load(reply);
     if (!result)
-        return fail(cli, MEMSYNC_BAD_REPLY, "the agent's answer cannot be read", NULL);
+        return request_fail(cli, MEMSYNC_BAD_REPLY, "the agent's answer cannot be read", NULL);
     *ret = result;
     *ret_text = TAKE_PTR(reply);
     return EXIT_DONE;

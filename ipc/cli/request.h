@@ -12,6 +12,10 @@ json_t *request_params(const struct cli *cli);
 MUST_CHECK bool request_add_text(const struct cli *cli, json_t *params, const char *name,
                                  const char *text);
 
+/* The same with bytes, among which may be a NUL. */
+MUST_CHECK bool request_add_bytes(const struct cli *cli, json_t *params, const char *name,
+                                  const char *bytes, size_t size);
+
 /* Calls a method and reads its result, which the caller owns. With --json it is printed as it came.
  * Says on standard error what went wrong (with --json as one line of JSON, the error object), and
  * when the answer may be out of date. */
@@ -30,18 +34,23 @@ void request_note_scopes(const struct cli *cli, const json_t *result);
 MUST_CHECK bool request_note_nothing(const struct cli *cli, const json_t *result,
                                      json_int_t revision, size_t things);
 
-/* "memsync -u u1 COMMAND": what to type for another command on the same scope, quoted for a shell
- * and harmless; to be freed. */
-char *request_command_line(const struct cli *cli, const char *command);
+/* "memsync -u u1 COMMAND ARGUMENT": what to type for another command on the same scope, quoted for
+ * a shell and harmless; to be freed. `argument` may be NULL. */
+char *request_command_line(const struct cli *cli, const char *command, const char *argument);
 
 /* Calls a method without parameters and says nothing: a code of memsync.h, with
  * memsync_last_error() for its words. The caller owns the result. */
 MUST_CHECK int request_try(struct cli *cli, const char *method, json_t **ret);
 
+/* Complains about a call that failed with this code and message, with --json as an error object:
+ * `error`, the agent's own, or one of the client's when that is NULL. Tells the exit code. */
+enum exit_code request_fail(const struct cli *cli, int code, const char *message,
+                            const char *error);
+
 /* Opens the client unless it is open. */
 enum exit_code request_open(struct cli *cli);
 
-/* Complains about a failed call, with --json as an error object, and tells the exit code for it. */
+/* The same about the last call of the client library. */
 enum exit_code request_complain(const struct cli *cli, int code);
 
 /* "user/agent" of an object with user_id and agent_name, harmless, to be freed. */

@@ -45,7 +45,7 @@ static void put_option(FILE *file, const char *option, const char *value)
     put_quoted(file, value);
 }
 
-char *request_command_line(const struct cli *cli, const char *command)
+char *request_command_line(const struct cli *cli, const char *command, const char *argument)
 {
     const struct options *options = &cli->options;
     AUTO_FREE char *line = NULL;
@@ -60,7 +60,9 @@ char *request_command_line(const struct cli *cli, const char *command)
     if (options->given & OPTION_NO_USER)
         (void) fputs(" --no-user", file);
     put_option(file, "-a", options->agent);
-    (void) fprintf(file, " %s", command);
+    put_option(file, command, argument);
+    if (!argument)
+        (void) fprintf(file, " %s", command);
     return fclose(file) == 0 ? screen_line(line, size, true) : NULL;
 }
 
@@ -114,7 +116,7 @@ static void describe_state(FILE *file, const json_t *scope)
 static void describe_broken(FILE *file, const struct cli *cli)
 {
     bool is_list = strcmp(cli->command->name, "list") == 0;
-    AUTO_FREE char *line = is_list ? NULL : request_command_line(cli, "list");
+    AUTO_FREE char *line = is_list ? NULL : request_command_line(cli, "list", NULL);
 
     if (is_list)
         (void) fputs(" has files that cannot be read, named below", file);

@@ -137,7 +137,7 @@ static enum exit_code watch_status(struct cli *cli)
 
 enum exit_code run_status(struct cli *cli)
 {
-    unsigned given = cli->options.given;
+    uint64_t given = cli->options.given;
 
     if ((given & OPTION_INTERVAL) && !(given & OPTION_WATCH)) {
         complain(cli->command, "--interval needs --watch");

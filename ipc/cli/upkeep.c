@@ -37,7 +37,7 @@ static void print_requested(const json_t *result)
 /* What is about every scope goes with nothing that is about one. */
 static bool check_refresh(const struct cli *cli)
 {
-    const unsigned whole = OPTION_ALL | OPTION_ACCEPT_VOLUME;
+    const uint64_t whole = OPTION_ALL | OPTION_ACCEPT_VOLUME;
     const struct options *options = &cli->options;
 
     if (!(options->given & whole))
@@ -51,7 +51,7 @@ static bool check_refresh(const struct cli *cli)
 
 enum exit_code run_refresh(struct cli *cli)
 {
-    unsigned given = cli->options.given;
+    uint64_t given = cli->options.given;
 
     if (!check_refresh(cli))
         return EXIT_USAGE;
@@ -104,7 +104,7 @@ static void print_verified(const struct cli *cli, const json_t *result, bool is_
         (void) printf(", %" JSON_INTEGER_FORMAT " %s", count_of(json_object_get(result, kinds[i])),
                       kinds[i]);
     if (!is_ok) {
-        AUTO_FREE char *line = request_command_line(cli, "refresh --full");
+        AUTO_FREE char *line = request_command_line(cli, "refresh --full", NULL);
         (void) printf("; `%s` brings the index in step", line ? line : "");
     }
     (void) putchar('\n');

@@ -26,6 +26,20 @@ static void check_old_entry(const struct journal *journal, const struct journal_
     require(named);
 }
 
+/* What is written of it reads back as the same journal. */
+static void check_writing(const struct journal *journal)
+{
+    AUTO_TEXT struct text first = {0};
+    AUTO_TEXT struct text second = {0};
+    AUTO_JOURNAL struct journal *again = NULL;
+
+    journal_write(journal, &first);
+    require(journal_parse(first.bytes, first.size, &again, NULL) == STATUS_OK);
+    journal_write(again, &second);
+    require(strcmp(first.bytes, second.bytes) == 0);
+    require(again->fact_count == journal->fact_count && again->old_count == journal->old_count);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     AUTO_JOURNAL struct journal *journal = NULL;
@@ -41,5 +55,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         require(fact_id_is_valid(journal->fact_ids[i]));
     for (size_t i = 0; i < journal->old_count; i++)
         check_old_entry(journal, &journal->old_entries[i]);
+    check_writing(journal);
     return 0;
 }

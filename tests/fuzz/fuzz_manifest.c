@@ -1,5 +1,5 @@
 /* Any bytes as a manifest: both readers agree, and what was read can be written and read again. */
-#include "core/manifest.h"
+#include "core/manifest_write.h"
 
 #include <string.h>
 
@@ -35,6 +35,28 @@ static void check_round_trip(const json_t *value)
     require(json_equal(from_pretty, again) == 1);
 }
 
+/* The manifest that follows can be read, keeps the summaries, and with them emptied nothing is left
+ * to empty. */
+static void check_next(const struct manifest *manifest)
+{
+    AUTO_TEXT struct text text = {0};
+    AUTO_MANIFEST struct manifest next = {0};
+    AUTO_MANIFEST struct manifest empty = {0};
+    AUTO_JSON json_t *blank = manifest_blank_summaries(manifest);
+
+    enum status status = manifest_write(manifest, NULL, 5, 0, &text, NULL);
+    require(status == (manifest->layout == MANIFEST_LAYOUT_NEWER ? STATUS_UNSUPPORTED : STATUS_OK));
+    if (status != STATUS_OK || !json_text_is_unicode(blank))
+        return;
+    require(manifest_parse(text.bytes, text.size, &next, NULL) == STATUS_OK);
+    require(next.revision == 5 && next.layout == MANIFEST_LAYOUT_2);
+    text_clear(&text);
+    require(manifest_write(&next, blank, 6, 0, &text, NULL) == STATUS_OK);
+    require(manifest_parse(text.bytes, text.size, &empty, NULL) == STATUS_OK);
+    AUTO_JSON json_t *again = manifest_blank_summaries(&empty);
+    require(!manifest_summaries_change(&empty, again));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     const char *text = (const char *) bytes;
@@ -50,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         return 0;
     require(scanned == manifest.revision);
     check_round_trip(manifest.root);
+    check_next(&manifest);
     json_decref(manifest_document(&manifest));
     return 0;
 }

@@ -413,7 +413,7 @@ class EarlierLayout(Served):
             self.assertTrue(known[user, DEFAULT]["unmigrated"])
             told = [line for line in self.running.rpc("status")["problems"] if line.startswith(place + " ")]
             self.assertEqual(len(told), 1)
-            self.assertIn("old format, needs the peers' migration", told[0])
+            self.assertIn("old format, needs migration (a write, 'memsync migrate', or a peer)", told[0])
             found, state = self.search("heron", user=user)
             self.assertEqual((found, state["unmigrated"]), ({}, True))
             self.assertEqual([fact["id"] for fact in self.listed(user)["facts"]], ["fact_old"])

@@ -35,5 +35,9 @@ void race_keeper_follows_peers(void);
 void race_keeper_starts_and_stops(void);
 void race_keeper_and_a_lost_index(void);
 void race_volume_goes_and_returns(void);
+void race_writes_of_one_agent(void);
+void race_writes_of_two_agents(void);
+void race_writes_beside_a_peer(void);
+void race_writes_of_two_nodes_without_locks(void);
 
 #endif

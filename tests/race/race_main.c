@@ -36,6 +36,10 @@ static const struct race {
     RACE(race_keeper_starts_and_stops),
     RACE(race_keeper_and_a_lost_index),
     RACE(race_volume_goes_and_returns),
+    RACE(race_writes_of_one_agent),
+    RACE(race_writes_of_two_agents),
+    RACE(race_writes_beside_a_peer),
+    RACE(race_writes_of_two_nodes_without_locks),
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

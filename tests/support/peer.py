@@ -11,6 +11,8 @@ An implementation of its own, sharing no code with the agent. As a program:
     peer.py VOLUME recover --user u [--stop-after manifest|fact:N|backup:N|backups]   (dies there)
     peer.py VOLUME recover ... --facts-first       (facts back first, not the manifest)
 
+    peer.py VOLUME serve                           (one request a line, one answer a line)
+
 A commit prints the revision. Without --user it is the scope without a user; without --agent the
 default bucket. Exit codes: 0 done, 1 refused (the reason on standard error), 2 usage.
 
@@ -18,6 +20,13 @@ As a module:
 
     peer = Peer("/srv/volume")
     peer.commit("u", "a", [add("f1", "some text"), update("f2", "new"), delete("f3")])
+
+Requests and answers of `serve` are JSON objects:
+
+    {"do": "commit", "user": "u", "agent": "a", "changes": [["add", "f1", "some text"]]}
+    {"ok": true, "revision": 6}         or {"ok": false, "error": "..."}
+
+"volume" in a request moves to another volume. What can be done: the methods of Server.
 """
 
 import argparse
@@ -475,6 +484,172 @@ class Peer:
                    json.dumps(journal, ensure_ascii=False, indent=2))
 
 
+# ---- what a test does to a volume, one line a request ----
+
+class Server:
+    """A peer that is told line by line what to do, also what no sound program does.
+
+    It remembers the manifests that it has replaced, so that it can put back the one before.
+    """
+
+    BROKEN = {
+        "cut": lambda text: text[:len(text) // 2],
+        "empty": lambda text: b"",
+        "encoding": lambda text: b"\xff\xfe" + text.decode().encode("utf-16-le"),
+        "revision": lambda text: re.sub(rb'"revision": *\d+', b'"revision": "six"', text),
+    }
+
+    def __init__(self, root):
+        self.begin(root)
+
+    def begin(self, root):
+        self.peer = RewritingPeer(root, durable=False)
+
+    def run(self, request):
+        if request.get("volume"):
+            self.begin(request["volume"])
+        action = getattr(self, "do_" + str(request.get("do")), None)
+        if action is None:
+            raise Refused(f"nothing to do: {request}")
+        return action(request.get("user"), request.get("agent") or DEFAULT_AGENT, request) or {}
+
+    # -- whole commits --
+
+    @staticmethod
+    def changes(request):
+        return [Change(kind, fact_id, text, "context" if kind == "add" else None,
+                       0.8 if kind == "add" else None)
+                for kind, fact_id, text in request.get("changes") or ()]
+
+    def do_commit(self, user, agent, request):
+        stop = parse_step(request["stop"]) if request.get("stop") else None
+
+        def at_step(step, number):
+            if (step, number) == stop:
+                raise Stopped
+
+        try:
+            revision = self.peer.commit(user, agent, self.changes(request),
+                                        request.get("summary"), at_step=at_step)
+        except Stopped:
+            revision = self.peer.revision(user)
+        return {"revision": revision}
+
+    def do_recover(self, user, _agent, _request):
+        self.peer.recover(user)
+
+    # -- the start of a schedule, and its end --
+
+    def do_start(self, user, agent, request):
+        """Facts and a manifest of that revision, without any commit."""
+        self.do_raw(user, agent, request)
+        manifest = self.peer.manifest(user) or empty_manifest()
+        manifest.update({"revision": request["revision"], "lastUpdated": now()})
+        self.peer.write_manifest(user, json.dumps(manifest, ensure_ascii=False, indent=2))
+
+    def do_facts(self, user, agent, _request):
+        return {"facts": {fact_id: content for fact_id, (_, _, content)
+                          in self.peer.facts(user, agent).items()}}
+
+    # -- parts of a commit, and what happens to files --
+
+    def do_raw(self, user, agent, request):
+        bucket = self.peer.bucket(user)
+        for _, path, text in self.peer.plan(bucket, user, agent, self.changes(request)):
+            if text is None:
+                self.peer.remove(path)
+            else:
+                self.peer.write(path, text)
+
+    def do_manifest(self, user, _agent, _request):
+        """Written anew, one revision up."""
+        manifest = self.peer.next_manifest(self.peer.manifest(user), self.peer.revision(user), None,
+                                           even_if_equal=True)
+        self.peer.write_manifest(user, json.dumps(manifest, ensure_ascii=False, indent=2))
+        return {"revision": manifest["revision"]}
+
+    def do_rollback(self, user, _agent, _request):
+        """The manifest of the revision before."""
+        self.peer.write_manifest(user, self.peer.replaced[user][-1])
+
+    def do_restore(self, user, _agent, _request):
+        """The same bytes as another file."""
+        self.peer.write_manifest(user, self.peer.read(self.peer.manifest_path(user)))
+
+    def do_touch(self, user, _agent, _request):
+        path = self.peer.manifest_path(user)
+        status = os.stat(path)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1000000000))
+
+    def do_freeze(self, _user, _agent, _request):
+        self.peer.frozen = True
+
+    def aside(self, path):
+        """A place for the sound file beside the volume, on the same file system."""
+        return os.path.join(os.path.dirname(self.peer.root), "aside-" +
+                            hashlib.sha256(path.encode()).hexdigest())
+
+    def do_break(self, user, _agent, request):
+        path = self.peer.manifest_path(user)
+        with open(path, "rb") as file:
+            text = file.read()
+        os.rename(path, self.aside(path))
+        with open(path, "wb") as file:
+            file.write(self.BROKEN[request["kind"]](text))
+
+    def do_repair(self, user, _agent, _request):
+        path = self.peer.manifest_path(user)
+        os.rename(self.aside(path), path)
+
+
+class RewritingPeer(Peer):
+    """Knows the manifests that it has replaced, and can write within one tick of a coarse clock."""
+
+    def __init__(self, root, **options):
+        super().__init__(root, **options)
+        self.frozen = False
+        self.replaced = collections.defaultdict(list)
+
+    def write(self, path, text):
+        if os.path.basename(path) != self.manifest_name or RECOVERY_NAME in path:
+            super().write(path, text)
+            return
+        before = self.read(path)
+        if self.frozen and before is not None:
+            self.write_in_same_tick(path, before, text)
+        else:
+            super().write(path, text)
+        user = next((name for name in self.replaced if self.manifest_path(name) == path), None)
+        if before is not None and user is not None:
+            self.replaced[user].append(before)
+
+    def write_in_same_tick(self, path, before, text):
+        """File time and, if it fits, size stay; otherwise only inode and change time tell."""
+        missing = len(before.encode()) - len(text.encode())
+        time_ns = os.stat(path).st_mtime_ns
+        super().write(path, text + " " * missing)
+        os.utime(path, ns=(time_ns, time_ns))
+
+    def commit(self, user, *rest, **options):
+        self.replaced[user] += []
+        return super().commit(user, *rest, **options)
+
+    def write_manifest(self, user, text):
+        self.replaced[user] += []
+        self.write(self.manifest_path(user), text)
+
+
+def serve(root):
+    """Answers requests until the input ends."""
+    server = Server(root)
+    for line in sys.stdin:
+        try:
+            answer = {"ok": True, **server.run(json.loads(line))}
+        except (Refused, OSError, KeyError, ValueError, IndexError) as error:
+            answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
+
+
 # ---- the program ----
 
 class AddChange(argparse.Action):
@@ -496,7 +671,7 @@ def parse_step(text):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="another program that works on a volume")
     parser.add_argument("volume")
-    parser.add_argument("command", choices=("commit", "show", "recover"))
+    parser.add_argument("command", choices=("commit", "show", "recover", "serve"))
     parser.add_argument("--user", help="without it: the scope without a user")
     parser.add_argument("--agent", default=DEFAULT_AGENT)
     parser.add_argument("--manifest-name", default="memory.json")
@@ -550,7 +725,9 @@ def main():
             raise Stopped
 
     try:
-        if arguments.command == "show":
+        if arguments.command == "serve":
+            serve(arguments.volume)
+        elif arguments.command == "show":
             show(peer, arguments)
         elif arguments.command == "recover":
             peer.recover(arguments.user, at_step)

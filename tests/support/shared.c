@@ -2,8 +2,10 @@
 
 #include "tests/support/files.h"
 
+#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static const char *shared_root(void)
@@ -70,4 +72,33 @@ json_t *shared_json(const char *format, ...)
     if (!value)
         test_die("cannot read %s: line %d: %s", path, fault.line, fault.text);
     return value;
+}
+
+static void (*visit_fact)(const char *path, const char *id, const char *bytes, size_t size);
+
+static int visit_file(const char *path, const struct stat *status, int type, struct FTW *position)
+{
+    char id[NAME_MAX + 1];
+    const char *name = path + position->base;
+    const char *suffix = strrchr(name, '.');
+    size_t size;
+
+    (void) status;
+    if (type != FTW_F || name[0] == '.' || !suffix || strcmp(suffix, ".md") != 0)
+        return 0;
+    AUTO_FREE char *bytes = test_read_file(path, &size);
+    (void) snprintf(id, sizeof id, "%.*s", (int) (suffix - name), name);
+    visit_fact(path, id, bytes, size);
+    return 0;
+}
+
+void shared_walk_facts(void (*visit)(const char *path, const char *id, const char *bytes,
+                                     size_t size))
+{
+    char volumes[PATH_MAX];
+
+    shared_path(volumes, "volumes");
+    visit_fact = visit;
+    if (nftw(volumes, visit_file, 16, FTW_PHYS) != 0)
+        test_die("cannot walk %s", volumes);
 }

@@ -26,4 +26,9 @@ char *shared_read(size_t *ret_size, const char *format, ...) PRINTF(2, 3);
 /* A JSON file that jansson can read; a new reference. */
 json_t *shared_json(const char *format, ...) PRINTF(1, 2);
 
+/* Calls `visit` for every file of the shared volumes that is named like a fact, with its id and its
+ * bytes (NUL-terminated beyond `size`). */
+void shared_walk_facts(void (*visit)(const char *path, const char *id, const char *bytes,
+                                     size_t size));
+
 #endif

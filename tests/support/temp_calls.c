@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,17 @@ struct fault {
     unsigned skip;
     unsigned left; /* 0: for ever */
     bool used_up;
+    bool after; /* the call is done, and then said to have failed */
+};
+
+/* The nth call of one thread, whatever it is. */
+struct nth_fault {
+    bool is_armed;
+    pthread_t thread;
+    unsigned before; /* calls that still pass */
+    unsigned left;   /* 0: for ever */
+    int sys_errno;
+    char struck[PATH_MAX + 32];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -29,6 +41,31 @@ static uint64_t frozen_ns;
 static enum temp_call counted_call;
 static const char *counted_end;
 static unsigned counted;
+static struct nth_fault nth;
+static const char *short_end;
+static size_t short_bytes;
+static bool locks_are_ignored;
+
+const char *temp_call_name(enum temp_call call)
+{
+    static const char *const names[TEMP_CALL_COUNT] = {
+        [TEMP_CALL_OPEN] = "open",
+        [TEMP_CALL_STAT] = "stat",
+        [TEMP_CALL_READ] = "read",
+        [TEMP_CALL_WRITE] = "write",
+        [TEMP_CALL_LIST] = "list",
+        [TEMP_CALL_SYNC] = "sync",
+        [TEMP_CALL_LOCK] = "lock",
+        [TEMP_CALL_RENAME] = "rename",
+        [TEMP_CALL_RENAME_NEW] = "rename_new",
+        [TEMP_CALL_LINK] = "link",
+        [TEMP_CALL_UNLINK] = "unlink",
+        [TEMP_CALL_MKDIR] = "mkdir",
+        [TEMP_CALL_CLOSE] = "close",
+    };
+
+    return names[call];
+}
 
 /* What a call touches: the descriptor's path, and the name below it. */
 static void full_path(int fd, const char *name, char ret[PATH_MAX])
@@ -47,10 +84,10 @@ static void full_path(int fd, const char *name, char ret[PATH_MAX])
 
 static bool ends_with(const char *path, const char *end)
 {
-    size_t length = strlen(path);
-    size_t end_length = strlen(end);
+    char pattern[PATH_MAX];
 
-    return length >= end_length && strcmp(path + length - end_length, end) == 0;
+    (void) snprintf(pattern, sizeof pattern, "*%s", end);
+    return fnmatch(pattern, path, 0) == 0;
 }
 
 static bool strikes_locked(struct fault *fault, enum temp_call call, const char *path)
@@ -66,33 +103,63 @@ static bool strikes_locked(struct fault *fault, enum temp_call call, const char 
     return true;
 }
 
-/* True when the call shall fail; errno is set then. */
-static bool fails(enum temp_call call, int fd, const char *name)
+static bool nth_strikes_locked(enum temp_call call, const char *path)
+{
+    if (!nth.is_armed || !pthread_equal(nth.thread, pthread_self()))
+        return false;
+    if (nth.before > 0) {
+        nth.before--;
+        return false;
+    }
+    if (!nth.struck[0])
+        (void) snprintf(nth.struck, sizeof nth.struck, "%s %s", temp_call_name(call), path);
+    nth.is_armed = nth.left != 1;
+    nth.left -= nth.left > 0;
+    return true;
+}
+
+/* What is to become of a call: 0 or the errno that it fails with; `ret_after`: it is done first. */
+static int verdict_on(enum temp_call call, int fd, const char *name, bool *ret_after)
 {
     char path[PATH_MAX];
     int sys_errno = 0;
 
+    *ret_after = false;
     (void) pthread_mutex_lock(&lock);
-    if (fault_count > 0 || counted_end) {
+    if (fault_count > 0 || counted_end || nth.is_armed) {
         full_path(fd, name, path);
         if (counted_end && counted_call == call && ends_with(path, counted_end))
             counted++;
         for (size_t i = 0; sys_errno == 0 && i < fault_count; i++) {
-            if (strikes_locked(&faults[i], call, path))
+            if (strikes_locked(&faults[i], call, path)) {
                 sys_errno = faults[i].sys_errno;
+                *ret_after = faults[i].after;
+            }
         }
+        if (nth_strikes_locked(call, path))
+            sys_errno = nth.sys_errno;
     }
     (void) pthread_mutex_unlock(&lock);
-    if (sys_errno)
-        errno = sys_errno;
-    return sys_errno != 0;
+    return sys_errno;
 }
+
+/* Does a call, or not, as the verdict on it is. */
+#define CALL_OR_FAIL(call, fd, name, done)                                                         \
+    ({                                                                                             \
+        bool after_;                                                                               \
+        int sys_errno_ = verdict_on(call, fd, name, &after_);                                      \
+        __typeof__(done) result_ = sys_errno_ == 0 || after_ ? (done) : -1;                        \
+        if (sys_errno_) {                                                                          \
+            errno = sys_errno_;                                                                    \
+            result_ = -1;                                                                          \
+        }                                                                                          \
+        result_;                                                                                   \
+    })
 
 static int open_or_fail(int dir_fd, const char *path, int flags, mode_t mode)
 {
-    if (fails(TEMP_CALL_OPEN, dir_fd, path))
-        return -1;
-    return volume_real_calls()->open_beneath(dir_fd, path, flags, mode);
+    return CALL_OR_FAIL(TEMP_CALL_OPEN, dir_fd, path,
+                        volume_real_calls()->open_beneath(dir_fd, path, flags, mode));
 }
 
 static void freeze(int fd, const char *name, struct statx *status)
@@ -115,9 +182,9 @@ static void freeze(int fd, const char *name, struct statx *status)
 
 static int stat_or_fail(int fd, const char *path, struct statx *ret)
 {
-    if (fails(TEMP_CALL_STAT, fd, path))
-        return -1;
-    int done = volume_real_calls()->stat_forced(fd, path, ret);
+    int done =
+        CALL_OR_FAIL(TEMP_CALL_STAT, fd, path, volume_real_calls()->stat_forced(fd, path, ret));
+
     if (done == 0)
         freeze(fd, path, ret);
     return done;
@@ -125,42 +192,167 @@ static int stat_or_fail(int fd, const char *path, struct statx *ret)
 
 static ssize_t read_or_fail(int fd, void *bytes, size_t size)
 {
-    return fails(TEMP_CALL_READ, fd, "") ? -1 : volume_real_calls()->read(fd, bytes, size);
+    return CALL_OR_FAIL(TEMP_CALL_READ, fd, "", volume_real_calls()->read(fd, bytes, size));
+}
+
+static size_t shorten(int fd, size_t size)
+{
+    char path[PATH_MAX];
+
+    (void) pthread_mutex_lock(&lock);
+    if (short_end) {
+        full_path(fd, "", path);
+        if (ends_with(path, short_end) && size > short_bytes)
+            size = short_bytes;
+    }
+    (void) pthread_mutex_unlock(&lock);
+    return size;
+}
+
+static ssize_t write_or_fail(int fd, const void *bytes, size_t size)
+{
+    size = shorten(fd, size);
+    return CALL_OR_FAIL(TEMP_CALL_WRITE, fd, "", volume_real_calls()->write(fd, bytes, size));
 }
 
 static ssize_t list_or_fail(int fd, void *bytes, size_t size)
 {
-    return fails(TEMP_CALL_LIST, fd, "") ? -1 : volume_real_calls()->list(fd, bytes, size);
+    return CALL_OR_FAIL(TEMP_CALL_LIST, fd, "", volume_real_calls()->list(fd, bytes, size));
+}
+
+static int sync_or_fail(int fd)
+{
+    return CALL_OR_FAIL(TEMP_CALL_SYNC, fd, "", 0); /* nobody pulls the plug in a test */
 }
 
 static int lock_or_fail(int fd, int operation)
 {
-    return fails(TEMP_CALL_LOCK, fd, "") ? -1 : volume_real_calls()->lock(fd, operation);
+    (void) pthread_mutex_lock(&lock);
+    bool ignored = locks_are_ignored;
+    (void) pthread_mutex_unlock(&lock);
+    return CALL_OR_FAIL(TEMP_CALL_LOCK, fd, "",
+                        ignored ? 0 : volume_real_calls()->lock(fd, operation));
+}
+
+static int rename_or_fail(int from_dir_fd, const char *from, int to_dir_fd, const char *to)
+{
+    return CALL_OR_FAIL(TEMP_CALL_RENAME, to_dir_fd, to,
+                        volume_real_calls()->rename(from_dir_fd, from, to_dir_fd, to));
+}
+
+static int rename_new_or_fail(int dir_fd, const char *from, const char *to)
+{
+    return CALL_OR_FAIL(TEMP_CALL_RENAME_NEW, dir_fd, to,
+                        volume_real_calls()->rename_new(dir_fd, from, to));
+}
+
+static int link_or_fail(int dir_fd, const char *from, const char *to)
+{
+    return CALL_OR_FAIL(TEMP_CALL_LINK, dir_fd, to, volume_real_calls()->link(dir_fd, from, to));
+}
+
+static int unlink_or_fail(int dir_fd, const char *name, int flags)
+{
+    return CALL_OR_FAIL(TEMP_CALL_UNLINK, dir_fd, name,
+                        volume_real_calls()->unlink(dir_fd, name, flags));
+}
+
+static int mkdir_or_fail(int dir_fd, const char *name, mode_t mode)
+{
+    return CALL_OR_FAIL(TEMP_CALL_MKDIR, dir_fd, name,
+                        volume_real_calls()->mkdir(dir_fd, name, mode));
+}
+
+static int close_or_fail(int fd)
+{
+    bool after;
+    int sys_errno = verdict_on(TEMP_CALL_CLOSE, fd, "", &after);
+    int done = volume_real_calls()->close(fd);
+
+    if (sys_errno == 0)
+        return done;
+    errno = sys_errno;
+    return -1;
 }
 
 const struct volume_calls *temp_calls(void)
 {
-    static struct volume_calls calls;
+    static const struct volume_calls calls = {
+        .open_beneath = open_or_fail,
+        .stat_forced = stat_or_fail,
+        .read = read_or_fail,
+        .write = write_or_fail,
+        .list = list_or_fail,
+        .sync = sync_or_fail,
+        .lock = lock_or_fail,
+        .rename = rename_or_fail,
+        .rename_new = rename_new_or_fail,
+        .link = link_or_fail,
+        .unlink = unlink_or_fail,
+        .mkdir = mkdir_or_fail,
+        .close = close_or_fail,
+    };
 
-    (void) pthread_mutex_lock(&lock);
-    calls = *volume_real_calls();
-    calls.open_beneath = open_or_fail;
-    calls.stat_forced = stat_or_fail;
-    calls.read = read_or_fail;
-    calls.list = list_or_fail;
-    calls.lock = lock_or_fail;
-    (void) pthread_mutex_unlock(&lock);
     return &calls;
+}
+
+static void add_fault(const struct fault *fault)
+{
+    (void) pthread_mutex_lock(&lock);
+    if (fault_count == RULES_MAX)
+        test_die("too many faults");
+    faults[fault_count++] = *fault;
+    (void) pthread_mutex_unlock(&lock);
 }
 
 void temp_calls_fail(enum temp_call call, const char *path_end, int sys_errno, unsigned skip,
                      unsigned times)
 {
+    add_fault(&(struct fault){
+        .call = call, .path_end = path_end, .sys_errno = sys_errno, .skip = skip, .left = times});
+}
+
+void temp_calls_lose_answer(enum temp_call call, const char *path_end, int sys_errno, unsigned skip,
+                            unsigned times)
+{
+    add_fault(&(struct fault){.call = call,
+                              .path_end = path_end,
+                              .sys_errno = sys_errno,
+                              .skip = skip,
+                              .left = times,
+                              .after = true});
+}
+
+void temp_calls_fail_nth(unsigned number, int sys_errno, unsigned times)
+{
     (void) pthread_mutex_lock(&lock);
-    if (fault_count == RULES_MAX)
-        test_die("too many faults");
-    faults[fault_count++] = (struct fault){
-        .call = call, .path_end = path_end, .sys_errno = sys_errno, .skip = skip, .left = times};
+    nth = (struct nth_fault){.is_armed = true,
+                             .thread = pthread_self(),
+                             .before = number - 1,
+                             .left = times,
+                             .sys_errno = sys_errno};
+    (void) pthread_mutex_unlock(&lock);
+}
+
+void temp_calls_struck(char *ret, size_t size)
+{
+    (void) pthread_mutex_lock(&lock);
+    (void) snprintf(ret, size, "%s", nth.struck);
+    (void) pthread_mutex_unlock(&lock);
+}
+
+void temp_calls_write_short(const char *path_end, size_t bytes)
+{
+    (void) pthread_mutex_lock(&lock);
+    short_end = path_end;
+    short_bytes = bytes;
+    (void) pthread_mutex_unlock(&lock);
+}
+
+void temp_calls_ignore_locks(void)
+{
+    (void) pthread_mutex_lock(&lock);
+    locks_are_ignored = true;
     (void) pthread_mutex_unlock(&lock);
 }
 
@@ -194,5 +386,8 @@ void temp_calls_reset(void)
     (void) pthread_mutex_lock(&lock);
     fault_count = 0;
     frozen_end = NULL;
+    short_end = NULL;
+    locks_are_ignored = false;
+    nth = (struct nth_fault){.is_armed = false};
     (void) pthread_mutex_unlock(&lock);
 }

@@ -492,6 +492,39 @@ Test(index_install, own_writes_apply_only_where_they_fit)
         check_own_write(&rows[i]);
 }
 
+/* A manifest that was put back byte for byte has the same signature, and rows of a change that was
+ * taken back may have been read under it. */
+Test(index_install, another_file_of_the_same_signature_is_promoted_nowhere)
+{
+    for (int differs = 0; differs < 3; differs++) {
+        AUTO_FIXTURE struct fixture fixture;
+        AUTO_ROWS struct rows rows = {0};
+        struct scope written = scope_of("u1", "a");
+        struct scope other = scope_of("u1", "b");
+        struct manifest_mark pre = mark_of(5);
+        struct index_scope state;
+        enum own_write_outcome outcome;
+
+        fixture_create(&fixture);
+        rows_add(&rows, fact_of("f1", "word"));
+        (void) install_rows(&fixture, &written, 0, 5, &rows);
+        (void) install_rows(&fixture, &other, 0, 5, &rows);
+        pre.inode += differs == 1;
+        pre.ctime_ns += differs == 2;
+        const struct index_own_write write = {.scope = &written,
+                                              .pre = pre,
+                                              .post = mark_of(6),
+                                              .put = rows.rows,
+                                              .put_count = rows.count,
+                                              .facts_changed = true};
+        cr_assert(
+            eq(int, index_install_own_write(fixture.index, &write, &outcome, NULL), STATUS_OK));
+        cr_expect(eq(int, outcome, differs ? OWN_WRITE_FORGOTTEN : OWN_WRITE_PROMOTED));
+        cr_assert(eq(int, scope_state(&fixture, &other, &state), STATUS_OK));
+        cr_expect(eq(i64, state.synced.mark.signature.revision, differs ? 5 : 6));
+    }
+}
+
 Test(index_install, an_absent_manifest_promotes_only_a_scope_without_rows)
 {
     for (int with_rows = 0; with_rows < 2; with_rows++) {
@@ -627,6 +660,36 @@ Test(index_install, forgetting_drops_the_mark_and_nothing_else)
     cr_expect(not(state.synced.known));
     cr_expect(eq(u64, state.generation, 1));
     EXPECT_FOUND(&fixture, &scope, "word", "f1");
+}
+
+Test(index_install, a_bucket_is_forgotten_with_what_is_on_its_way)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    struct scope one = scope_of("u1", "a");
+    struct scope two = scope_of("u1", "b");
+    struct scope other = scope_of("u2", "a");
+    const char *const facts[][2] = {{"f1", "word"}};
+    struct index_scope state;
+
+    fixture_create(&fixture);
+    uint64_t generation = install_contents(&fixture, &one, facts, 1);
+    (void) install_contents(&fixture, &two, facts, 1);
+    (void) install_contents(&fixture, &other, facts, 1);
+    cr_assert(eq(int, index_forget_bucket(fixture.index, &one, NULL), STATUS_OK));
+    cr_assert(eq(int, scope_state(&fixture, &two, &state), STATUS_OK));
+    cr_expect(not(state.synced.known));
+    cr_assert(eq(int, scope_state(&fixture, &other, &state), STATUS_OK));
+    cr_expect(state.synced.known);
+    cr_assert(eq(int, scope_state(&fixture, &one, &state), STATUS_OK));
+    cr_expect(not(state.synced.known));
+    cr_expect(eq(u64, state.facts, 1));
+    EXPECT_FOUND(&fixture, &one, "word", "f1");
+
+    struct index_change late = {.scope = &one,
+                                .expected_generation = generation,
+                                .synced = synced_at(9)};
+    cr_expect(eq(int, try_change(&fixture, &late), INSTALL_LOST));
+    expect_sound(&fixture);
 }
 
 Test(index_install, a_scope_goes_with_all_it_had_and_comes_back_fresh)

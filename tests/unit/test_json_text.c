@@ -313,3 +313,32 @@ Test(json_text, tells_integers_and_whether_they_fit)
         cr_expect(eq(i64, number, cases[i].value), "row %zu", i);
     }
 }
+
+Test(json_text, tells_where_half_of_a_surrogate_pair_is)
+{
+    static const struct {
+        const char *json;
+        bool is_unicode;
+    } cases[] = {
+        {"\"a\"", true},
+        {"\"\\ud83d\\ude00\"", true},
+        {"\"\\\\ud83d\"", true},
+        {"\"\\ufdd1d83d\"", true},
+        {"\"\\ufdd0\\ufdd1\"", true},
+        {"\"\\ufdd1\\ud83d\"", false},
+        {"\"\\ud800\"", false},
+        {"\"a\\udfff b\"", false},
+        {"[1,null,[{\"a\":\"b\"}],1e400]", true},
+        {"[1,[{\"a\":\"\\ud800\"}]]", false},
+        {"{\"a\":{\"\\udc00\":1}}", false},
+        {"{\"\\u0000\":1}", true},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        AUTO_JSON json_t *value = NULL;
+        cr_assert(json_text_read(cases[i].json, strlen(cases[i].json), 10, &value, NULL) ==
+                  STATUS_OK);
+        cr_expect(json_text_is_unicode(value) == cases[i].is_unicode, "%s", cases[i].json);
+    }
+    cr_expect(json_text_is_unicode(NULL));
+}

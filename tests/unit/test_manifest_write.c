@@ -174,6 +174,23 @@ Test(manifest_write, ends_at_the_size_that_is_read)
     cr_expect(eq(sz, next.size, 0));
 }
 
+Test(manifest_write, ends_at_the_depth_that_is_read)
+{
+    json_t *deep = json_array();
+    AUTO_TEXT struct text next = {0};
+    struct error error = {0};
+
+    for (int i = 3; i < JSON_TEXT_DEPTH_MAX; i++)
+        deep = json_pack("[o]", deep);
+    AUTO_JSON json_t *summaries = json_pack("{s:{s:o}}", "user", "x", deep);
+    cr_expect(eq(int, manifest_write(NULL, summaries, 1, NOW_NS, &next, &error), STATUS_OK));
+    text_clear(&next);
+    json_t *user = json_object_get(summaries, "user");
+    cr_assert(eq(int, json_object_set_new(user, "x", json_pack("[O]", deep)), 0));
+    cr_expect(eq(int, manifest_write(NULL, summaries, 1, NOW_NS, &next, &error), STATUS_INVALID));
+    cr_expect(eq(sz, next.size, 0));
+}
+
 static bool changes(const char *base, const char *summaries)
 {
     AUTO_MANIFEST struct manifest manifest = {0};

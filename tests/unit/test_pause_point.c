@@ -1,5 +1,7 @@
 #include "core/pause_point.h"
 
+#include "core/compiler.h"
+
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>
@@ -181,4 +183,113 @@ Test(pause_point, the_environment_can_ask_for_a_kill)
     cr_expect_eq(end_of_child("kill:BANANAS:1", 0, 3), 0);
     cr_expect_eq(end_of_child("hold:INSTALL_BEFORE_COMMIT", 0, 3), 0);
     cr_expect_eq(end_of_child("", 0, 3), 0);
+}
+
+/* ---- actors ---- */
+
+struct led {
+    unsigned actor;
+    int passed;
+    bool failed;
+};
+
+static void *be_led(void *context)
+{
+    struct led *led = context;
+
+    pause_actor_enter(led->actor);
+    pause_here(PAUSE_REFRESH_AFTER_PLAN);
+    led->passed++;
+    pause_here(PAUSE_INSTALL_BEFORE_COMMIT);
+    led->failed = pause_fails(PAUSE_INSTALL_BEFORE_COMMIT);
+    led->passed++;
+    pause_actor_leave();
+    return NULL;
+}
+
+static void expect_held(unsigned actor, enum pause_point point)
+{
+    enum pause_point at = PAUSE_POINT_COUNT;
+
+    cr_assert_eq(pause_actor_wait(actor, LONG_MS, &at), PAUSE_ACTOR_HELD);
+    cr_expect_eq(at, point);
+}
+
+static void expect_ended(unsigned actor)
+{
+    enum pause_point at;
+
+    cr_expect_eq(pause_actor_wait(actor, LONG_MS, &at), PAUSE_ACTOR_ENDED);
+}
+
+Test(pause_point, actors_stop_where_each_was_told_to)
+{
+    struct led leds[] = {{.actor = 1}, {.actor = 2}};
+    pthread_t threads[ARRAY_SIZE(leds)];
+    enum pause_point at;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(leds); i++) {
+        pause_actor_go(leds[i].actor, PAUSE_SET(REFRESH_AFTER_PLAN));
+        cr_assert_eq(pthread_create(&threads[i], NULL, be_led, &leds[i]), 0);
+    }
+    expect_held(1, PAUSE_REFRESH_AFTER_PLAN);
+    expect_held(2, PAUSE_REFRESH_AFTER_PLAN);
+    pause_here(PAUSE_REFRESH_AFTER_PLAN); /* nobody has told this thread */
+    pause_actor_go(2, PAUSE_SET(INSTALL_BEFORE_COMMIT) | PAUSE_SET(REFRESH_AFTER_PLAN));
+    expect_held(2, PAUSE_INSTALL_BEFORE_COMMIT);
+    expect_held(1, PAUSE_REFRESH_AFTER_PLAN);
+    cr_expect_eq(leds[0].passed, 0);
+    cr_expect_eq(leds[1].passed, 1);
+    cr_expect_eq(pause_actor_visits(1, PAUSE_INSTALL_BEFORE_COMMIT), 0);
+    cr_expect_eq(pause_actor_visits(2, PAUSE_INSTALL_BEFORE_COMMIT), 1);
+    pause_actor_go(1, PAUSE_SET_NONE);
+    expect_ended(1);
+    pause_reset(); /* releases them as well */
+    (void) pthread_join(threads[0], NULL);
+    (void) pthread_join(threads[1], NULL);
+    cr_expect_eq(pause_actor_wait(3, 0, &at), PAUSE_ACTOR_AWAY);
+}
+
+Test(pause_point, only_the_named_actor_fails_and_only_once)
+{
+    struct led led = {.actor = 1};
+    pthread_t thread;
+
+    pause_actor_fail_at(1, PAUSE_INSTALL_BEFORE_COMMIT);
+    cr_expect_not(pause_fails(PAUSE_INSTALL_BEFORE_COMMIT));
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(pthread_create(&thread, NULL, be_led, &led), 0);
+        (void) pthread_join(thread, NULL);
+        cr_expect_eq(led.failed, i == 0);
+    }
+    expect_ended(1);
+}
+
+Test(pause_point, what_is_armed_for_anybody_holds_no_actor)
+{
+    struct led led = {.actor = 1};
+    pthread_t thread;
+
+    pause_arm(PAUSE_REFRESH_AFTER_PLAN);
+    cr_assert_eq(pthread_create(&thread, NULL, be_led, &led), 0);
+    (void) pthread_join(thread, NULL);
+    cr_expect_eq(led.passed, 2);
+    cr_expect_eq(pause_visits(PAUSE_REFRESH_AFTER_PLAN), 1);
+}
+
+static unsigned seen;
+
+static void see(enum pause_point point)
+{
+    seen += point == PAUSE_REFRESH_AFTER_PLAN;
+}
+
+Test(pause_point, a_visitor_sees_every_arrival)
+{
+    pause_set_visitor(see);
+    pause_here(PAUSE_REFRESH_AFTER_PLAN);
+    pause_here(PAUSE_INSTALL_BEFORE_COMMIT);
+    pause_set_visitor(NULL);
+    pause_here(PAUSE_REFRESH_AFTER_PLAN);
+    cr_expect_eq(seen, 1);
 }

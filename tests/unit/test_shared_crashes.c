@@ -1,5 +1,6 @@
 /* The ready-made crashed commits, against what the peers' own code makes of them. */
 #include "core/clock.h"
+#include "core/volume_private.h"
 #include "core/volume_recover.h"
 #include "tests/unit/volume_fixture.h"
 
@@ -90,6 +91,16 @@ static enum recover_outcome recover_scopes(struct crash *crash)
     return telling;
 }
 
+/* The peers leave a fact or manifest that was not yet renamed; a roll-back of ours removes it. A
+ * journal's stays until the next commit, since it may be that of somebody who is about to begin. */
+static bool is_swept(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+
+    return volume_name_is_temporary(name) && !strstr(name, ".journal.");
+}
+
 /* The files after reading, in the form of tree_digest(). */
 static char *expected_digest(const struct crash *crash, const char *unchanged)
 {
@@ -104,6 +115,8 @@ static char *expected_digest(const struct crash *crash, const char *unchanged)
     {
         unsigned char digest[32];
         const char *hex = json_string_value(json_object_get(file, "sha256"));
+        if (is_swept(path))
+            continue;
         cr_assert(
             zero(int, sodium_hex2bin(digest, sizeof digest, hex, strlen(hex), NULL, NULL, NULL)));
         tree_walk.lines[tree_walk.count++] = tree_line(path, digest);

@@ -1,11 +1,7 @@
 /* core/writer.h: writes from the lock to the index, alone and in groups. */
-#include "core/writer.h"
+#include "tests/unit/write_checks.h"
 
-#include "core/json_text.h"
-#include "tests/unit/engine_checks.h"
-
-static struct temp_store *store;
-static struct writer *writer;
+#define JOBS 8
 
 static void open_writer(void)
 {
@@ -17,6 +13,8 @@ static void open_writer(void)
 static void set_up(void)
 {
     store = temp_store_create();
+    store->options.request_threads = JOBS + 1;
+    store->options.calls = temp_calls();
     captured_log_start();
 }
 
@@ -30,61 +28,6 @@ static void tear_down(void)
 }
 
 TestSuite(writer, .init = set_up, .fini = tear_down, .timeout = 60);
-
-/* What one write of these tests wants. */
-struct wish {
-    const char *id;
-    const char *text; /* NULL: delete */
-    bool has_manifest_revision;
-    int64_t manifest_revision;
-    unsigned asked; /* how often it was asked */
-};
-
-static enum status build(void *context, struct draft *draft, struct change_set *set,
-                         struct error *error)
-{
-    struct wish *wish = context;
-    struct change_upsert *upsert;
-
-    wish->asked++;
-    set->has_manifest_revision = wish->has_manifest_revision;
-    set->manifest_revision = wish->manifest_revision;
-    if (!wish->text)
-        return change_set_add_delete(set, wish->id, NULL, error);
-    AUTO_JSON json_t *fact = json_pack("{s:s,s:s}", "id", wish->id, "content", wish->text);
-    enum status status =
-        change_set_add_upsert(set, draft_scope(draft), fact, draft_wall_ns(draft), &upsert, error);
-    if (status == STATUS_OK)
-        upsert->expects = CHANGE_EXPECTS_ANYTHING;
-    return status;
-}
-
-static enum status write_wish(const char *scope_name, struct wish *wish, struct write_result *ret,
-                              struct error *error)
-{
-    struct scope scope;
-
-    temp_store_scope(scope_name, &scope);
-    struct write_request request = {
-        .scope = &scope,
-        .has_agent = true,
-        .retries = true,
-        .build = build,
-        .context = wish,
-        .deadline_ns = clock_deadline_ms(10000),
-    };
-    return writer_run(writer, &request, ret, error);
-}
-
-static struct write_result write_ok(const char *scope, const char *id, const char *text)
-{
-    struct wish wish = {.id = id, .text = text};
-    struct write_result result = {0};
-    struct error error = {0};
-
-    cr_assert_eq(write_wish(scope, &wish, &result, &error), STATUS_OK, "%s", error.message);
-    return result;
-}
 
 Test(writer, an_own_write_is_found_without_a_refresh)
 {
@@ -124,4 +67,385 @@ Test(writer, a_fact_of_ours_that_a_peer_deletes_is_gone)
     AUTO_WRITE_RESULT struct write_result result = write_ok("u/a", "f3", "note three");
     temp_volume_delete(store->volume, "u", "a", "f3");
     EXPECT_ASK(store, "u/a", "f1=one f2=two", "refreshed", 1);
+}
+
+/* ---- groups ---- */
+
+static int64_t revision_of(const char *user)
+{
+    return temp_volume_revision(store->volume, user);
+}
+
+static void name_jobs(struct job jobs[JOBS], char ids[JOBS][8])
+{
+    for (unsigned i = 0; i < JOBS; i++) {
+        (void) snprintf(ids[i], sizeof ids[i], "j%u", i);
+        jobs[i] = (struct job){.thread = i + 1,
+                               .scope = "u/a",
+                               .wish = {.id = ids[i], .text = "note job"}};
+    }
+}
+
+static void expect_own_result(const struct job *job, int64_t revision)
+{
+    const json_t *fact = json_array_get(job->result.upserted, 0);
+
+    EXPECT_JOB(*job, STATUS_OK);
+    cr_expect_eq(job->result.revision, revision, "%s: %d", job->wish.id,
+                 (int) job->result.revision);
+    cr_expect(job->result.changed);
+    cr_expect_eq(job->result.attempts, 1);
+    cr_expect_eq(json_array_size(job->result.upserted), 1);
+    cr_expect_eq(json_array_size(job->result.deleted), 0);
+    cr_expect_str_eq(json_string_value(json_object_get(fact, "id")), job->wish.id);
+    cr_expect_eq(json_integer_value(json_object_get(fact, "revision")), 1);
+}
+
+#define ALL_JOBS "j0=job j1=job j2=job j3=job j4=job j5=job j6=job j7=job"
+
+Test(writer, who_comes_before_the_lock_is_had_is_in_the_same_commit)
+{
+    struct job jobs[JOBS];
+    char ids[JOBS][8];
+
+    temp_store_usual(store, false);
+    open_writer();
+    name_jobs(jobs, ids);
+    int64_t base = revision_of("u");
+    jobs_run_behind(jobs, JOBS, PAUSE_COMMIT_AFTER_LOCK);
+    for (unsigned i = 0; i < JOBS; i++) {
+        expect_own_result(&jobs[i], base + 1);
+        cr_expect_str_eq(jobs[i].result.last_updated, jobs[JOBS - 1].result.last_updated);
+        job_destroy(&jobs[i]);
+    }
+    cr_expect_eq(revision_of("u"), base + 1);
+    cr_expect_eq(atomic_load(&store->store->counters.commits), 1);
+    cr_expect_eq(atomic_load(&store->store->counters.writes), JOBS);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two " ALL_JOBS, "fresh", 0);
+}
+
+Test(writer, who_comes_during_a_commit_is_in_the_next_one)
+{
+    struct job jobs[JOBS];
+    char ids[JOBS][8];
+
+    temp_store_usual(store, false);
+    open_writer();
+    name_jobs(jobs, ids);
+    int64_t base = revision_of("u");
+    jobs_run_behind(jobs, JOBS, PAUSE_COMMIT_AFTER_JOURNAL);
+    for (unsigned i = 0; i < JOBS; i++) {
+        expect_own_result(&jobs[i], base + (i == 0 ? 1 : 2));
+        job_destroy(&jobs[i]);
+    }
+    cr_expect_eq(revision_of("u"), base + 2);
+    cr_expect_eq(atomic_load(&store->store->counters.commits), 2);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two " ALL_JOBS, "fresh", 0);
+}
+
+Test(writer, a_member_sees_what_the_earlier_ones_changed)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    int64_t base = revision_of("u");
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "f1", .text = "note uno"}},
+        {.thread = 2,
+         .scope = "u/a",
+         .wish = {.id = "f1", .text = "note eins", .fact_revision = 2}},
+        {.thread = 3, .scope = "u/a", .wish = {.id = "f1", .text = "note un", .fact_revision = 1}},
+        {.thread = 4, .scope = "u/a", .wish = {.id = "f1", .text = "note eins"}},
+        {.thread = 5, .scope = "u/a", .wish = {.id = "f2"}},
+        {.thread = 6, .scope = "u/a", .wish = {.id = "f2", .text = "note again", .creates = true}},
+    };
+
+    jobs_run_behind(jobs, ARRAY_SIZE(jobs), PAUSE_COMMIT_AFTER_LOCK);
+    EXPECT_JOB(jobs[0], STATUS_OK);
+    EXPECT_JOB(jobs[1], STATUS_OK);
+    EXPECT_JOB(jobs[2], STATUS_CONFLICT);
+    EXPECT_MEMBER(jobs[2].error, "\"reason\":\"fact_revision\",\"fact_id\":\"f1\",\"expected\":1,"
+                                 "\"current\":3");
+    EXPECT_JOB(jobs[3], STATUS_OK);
+    cr_expect(!jobs[3].result.changed, "it is there already");
+    cr_expect_eq(jobs[3].result.revision, base + 1);
+    EXPECT_JOB(jobs[4], STATUS_OK);
+    EXPECT_JOB(jobs[5], STATUS_OK);
+    cr_expect_eq(revision_of("u"), base + 1);
+    EXPECT_ASK(store, "u/a", "f1=eins f2=again", "fresh", 0);
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+        job_destroy(&jobs[i]);
+}
+
+Test(writer, who_expects_a_manifest_revision_is_left_to_the_next_group)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    int64_t base = revision_of("u");
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 2,
+         .scope = "u/a",
+         .wish = {.id = "j2",
+                  .text = "note job",
+                  .has_manifest_revision = true,
+                  .manifest_revision = base}},
+        {.thread = 3, .scope = "u/a", .wish = {.id = "j3", .text = "note job"}},
+        {.thread = 4,
+         .scope = "u/a",
+         .wish = {.id = "j4",
+                  .text = "note job",
+                  .has_manifest_revision = true,
+                  .manifest_revision = base + 1}},
+        {.thread = 5,
+         .scope = "u/a",
+         .wish = {.id = "j5",
+                  .text = "note job",
+                  .has_manifest_revision = true,
+                  .manifest_revision = base,
+                  .may_rebase = true}},
+    };
+
+    jobs_run_behind(jobs, ARRAY_SIZE(jobs), PAUSE_COMMIT_AFTER_LOCK);
+    EXPECT_JOB(jobs[0], STATUS_OK);
+    EXPECT_JOB(jobs[1], STATUS_CONFLICT);
+    EXPECT_MEMBER(jobs[1].error, "\"reason\":\"manifest_revision\"");
+    EXPECT_MEMBER(jobs[1].error, "\"attempts\":1");
+    EXPECT_JOB(jobs[2], STATUS_OK);
+    cr_expect_eq(jobs[2].result.revision, base + 1);
+    EXPECT_JOB(jobs[3], STATUS_OK);
+    cr_expect_eq(jobs[3].result.revision, base + 2);
+    EXPECT_JOB(jobs[4], STATUS_OK);
+    cr_expect_eq(jobs[4].result.revision, base + 3);
+    cr_expect_eq(jobs[4].result.attempts, 2, "%u", jobs[4].result.attempts);
+    cr_expect_eq(revision_of("u"), base + 3);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two j1=job j3=job j4=job j5=job", "fresh", 0);
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+        job_destroy(&jobs[i]);
+}
+
+Test(writer, what_cannot_be_written_fails_alone)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    int64_t base = revision_of("u");
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 2, .scope = "u/a", .wish = {.id = "j2", .text = " "}},
+        {.thread = 3,
+         .scope = "u/a",
+         .wish = {.id = "j3", .text = "note job", .padding = FACT_FILE_BYTES_MAX}},
+        {.thread = 4, .scope = "u/a", .wish = {.id = "f1", .text = "note uno", .fact_revision = 7}},
+        {.thread = 5, .scope = "u/a", .wish = {.id = "j5", .text = "note job"}},
+    };
+
+    jobs_run_behind(jobs, ARRAY_SIZE(jobs), PAUSE_COMMIT_AFTER_LOCK);
+    EXPECT_JOB(jobs[0], STATUS_OK);
+    EXPECT_JOB(jobs[1], STATUS_INVALID);
+    EXPECT_JOB(jobs[2], STATUS_TOO_LARGE);
+    EXPECT_JOB(jobs[3], STATUS_CONFLICT);
+    EXPECT_JOB(jobs[4], STATUS_OK);
+    cr_expect_eq(jobs[0].result.attempts, 1);
+    cr_expect_eq(jobs[4].result.attempts, 1);
+    cr_expect_eq(revision_of("u"), base + 2, "each alone once one could not be written");
+    EXPECT_ASK(store, "u/a", "f1=one f2=two j1=job j5=job", "fresh", 0);
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+        job_destroy(&jobs[i]);
+}
+
+/* A member that found all as it should be only because of what another one was going to write. */
+Test(writer, who_rests_on_a_commit_that_fails_fails_with_it)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    AUTO_WRITE_RESULT struct write_result first = write_ok("u/a", "f1", "note one");
+    int64_t base = first.revision;
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "f1", .text = "note one"}},
+        {.thread = 2, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 3, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 4, .scope = "u/a", .wish = {.id = "j1", .text = "note job", .creates = true}},
+    };
+
+    temp_calls_fail(TEMP_CALL_RENAME, "/memory.json", ENOSPC, 0, 1);
+    jobs_run_behind(jobs, ARRAY_SIZE(jobs), PAUSE_COMMIT_AFTER_LOCK);
+    EXPECT_JOB(jobs[0], STATUS_OK);
+    cr_expect(!jobs[0].result.changed, "it was as wished before anybody came");
+    cr_expect_eq(jobs[0].result.revision, base);
+    EXPECT_JOB(jobs[1], STATUS_STORAGE_FULL);
+    EXPECT_JOB(jobs[2], STATUS_STORAGE_FULL);
+    EXPECT_JOB(jobs[3], STATUS_STORAGE_FULL);
+    cr_expect_str_eq(jobs[3].error.path, "users/u/memory.json");
+    cr_expect_eq(revision_of("u"), base);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two", "refreshed", 1);
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+        job_destroy(&jobs[i]);
+}
+
+Test(writer, an_overtaken_group_starts_again)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    int64_t base = revision_of("u");
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 2, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 3, .scope = "u/a", .wish = {.id = "j3", .text = "note job", .gives_up = true}},
+    };
+
+    jobs_queue_up(jobs, ARRAY_SIZE(jobs), PAUSE_COMMIT_AFTER_LOCK);
+    pause_arm(PAUSE_COMMIT_BEFORE_CHECK);
+    pause_release(PAUSE_COMMIT_AFTER_LOCK);
+    cr_assert(pause_wait_reached(PAUSE_COMMIT_BEFORE_CHECK, LONG_MS));
+    (void) temp_volume_write_manifest(store->volume, "u");
+    pause_release(PAUSE_COMMIT_BEFORE_CHECK);
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+        job_join(&jobs[i]);
+    EXPECT_JOB(jobs[0], STATUS_OK);
+    cr_expect_eq(jobs[0].result.attempts, 2);
+    cr_expect_eq(jobs[0].result.revision, base + 2);
+    EXPECT_JOB(jobs[1], STATUS_OK);
+    cr_expect(!jobs[1].result.changed);
+    cr_expect_eq(jobs[1].result.revision, base + 2);
+    EXPECT_JOB(jobs[2], STATUS_CONFLICT);
+    EXPECT_MEMBER(jobs[2].error, "\"reason\":\"overtaken\"");
+    cr_expect_eq(revision_of("u"), base + 2);
+    cr_expect(jobs[0].result.index_behind, "what somebody wrote in between it does not know");
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_expect_str_eq(answer.facts, "f1=one f2=two j1=job");
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+        job_destroy(&jobs[i]);
+}
+
+Test(writer, a_waiter_whose_time_is_over_writes_nothing)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    int64_t base = revision_of("u");
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 2, .scope = "u/a", .wish = {.id = "j2", .text = "note job", .deadline_ms = 50}},
+        {.thread = 3, .scope = "u/a", .wish = {.id = "j3", .text = "note job"}},
+    };
+
+    jobs_queue_up(jobs, ARRAY_SIZE(jobs), PAUSE_COMMIT_AFTER_LOCK);
+    job_join(&jobs[1]);
+    EXPECT_JOB(jobs[1], STATUS_TIMEOUT);
+    cr_expect_eq(jobs[1].wish.asked, 0);
+    cr_expect(!atomic_load(&jobs[2].ended));
+    pause_release(PAUSE_COMMIT_AFTER_LOCK);
+    job_join(&jobs[0]);
+    job_join(&jobs[2]);
+    EXPECT_JOB(jobs[0], STATUS_OK);
+    EXPECT_JOB(jobs[2], STATUS_OK);
+    cr_expect_eq(revision_of("u"), base + 1);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two j1=job j3=job", "fresh", 0);
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+        job_destroy(&jobs[i]);
+}
+
+Test(writer, a_leader_without_the_lock_fails_alone)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job", .deadline_ms = 200}},
+        {.thread = 2, .scope = "u/a", .wish = {.id = "j2", .text = "note job"}},
+    };
+    int fd = temp_volume_lock(store->volume, "u", true);
+
+    job_start(&jobs[0]);
+    nap_ms(20);
+    job_start(&jobs[1]);
+    job_join(&jobs[0]);
+    EXPECT_JOB(jobs[0], STATUS_TIMEOUT);
+    cr_expect_str_eq(jobs[0].error.path, "users/u/.memory.lock");
+    cr_expect(strstr(jobs[0].error.message, "lock timeout"));
+    cr_expect(!atomic_load(&jobs[1].ended));
+    cleanup_close(&fd);
+    job_join(&jobs[1]);
+    EXPECT_JOB(jobs[1], STATUS_OK);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two j2=job", "fresh", 0);
+    job_destroy(&jobs[0]);
+    job_destroy(&jobs[1]);
+}
+
+Test(writer, agents_of_one_user_follow_each_other)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    int64_t base = revision_of("u");
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 2, .scope = "u/b", .wish = {.id = "j2", .text = "note job"}},
+        {.thread = 3, .scope = "u/a", .wish = {.summary = "of all agents"}},
+    };
+
+    jobs_queue_up(jobs, ARRAY_SIZE(jobs), PAUSE_COMMIT_AFTER_JOURNAL);
+    cr_expect(!atomic_load(&jobs[1].ended));
+    pause_release(PAUSE_COMMIT_AFTER_JOURNAL);
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+        job_join(&jobs[i]);
+        EXPECT_JOB(jobs[i], STATUS_OK);
+        cr_expect(jobs[i].result.changed);
+        job_destroy(&jobs[i]);
+    }
+    cr_expect_eq(revision_of("u"), base + 3);
+    EXPECT_ASK(store, "u/a u/b", "f1=one f2=two g1=bee j1=job j2=job", "fresh fresh", 0);
+}
+
+/* A member that has to know all facts needs the index; the others do not. */
+Test(writer, who_does_not_need_the_index_does_not_fail_with_it)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 2,
+         .scope = "u/a",
+         .wish = {.id = "j2", .text = "note job", .needs_facts = true}},
+        {.thread = 3, .scope = "u/a", .wish = {.id = "j3", .text = "note job"}},
+    };
+
+    /* out of step, and no refresh can read why */
+    temp_volume_add(store->volume, "u", "a", "f3", "note three");
+    temp_calls_fail(TEMP_CALL_LIST, "/u/agents/a/facts", EIO, 0, 0);
+    jobs_run_behind(jobs, ARRAY_SIZE(jobs), PAUSE_COMMIT_AFTER_LOCK);
+    temp_calls_reset();
+    EXPECT_JOB(jobs[0], STATUS_OK);
+    EXPECT_JOB(jobs[1], STATUS_IO);
+    EXPECT_JOB(jobs[2], STATUS_OK);
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_expect_str_eq(answer.facts, "f1=one f2=two f3=three j1=job j3=job");
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+        job_destroy(&jobs[i]);
+}
+
+Test(writer, the_later_commit_has_the_later_time)
+{
+    temp_store_usual(store, false);
+    open_writer();
+    struct job jobs[] = {
+        {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
+        {.thread = 2, .scope = "u/b", .wish = {.id = "j2", .text = "note job"}},
+    };
+
+    /* the second one begins, and waits for the lock, before the first one is told the time */
+    int fd = temp_volume_lock(store->volume, "u", true);
+    job_start(&jobs[1]);
+    nap_ms(30);
+    cleanup_close(&fd);
+    job_join(&jobs[1]);
+    int held = temp_volume_lock(store->volume, "u", true);
+    job_start(&jobs[0]);
+    nap_ms(30);
+    temp_volume_touch(store->volume, "u");
+    char released[CLOCK_TEXT_SIZE];
+    clock_format(clock_wall_ns(), released);
+    cleanup_close(&held);
+    job_join(&jobs[0]);
+    EXPECT_JOB(jobs[0], STATUS_OK);
+    cr_expect(strcmp(jobs[0].result.last_updated, released) >= 0, "%s before %s",
+              jobs[0].result.last_updated, released);
+    job_destroy(&jobs[0]);
+    job_destroy(&jobs[1]);
 }

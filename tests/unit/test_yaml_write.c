@@ -264,6 +264,9 @@ Test(yaml_write, what_only_looks_like_a_disguise_is_a_mapping)
                {"{\"a\":{\"$binary\":\"A\"}}", "a:\n  $binary: A\n"},
                {"{\"a\":{\"$set\":[[1]]}}", "a:\n  $set:\n  - - 1\n"},
                {"{\"a\":{\"$set\":[],\"b\":1}}", "a:\n  $set: []\n  b: 1\n"},
+               {"{\"a\":{\"$set\":[1,true]}}", "a:\n  $set:\n  - 1\n  - true\n"},
+               {"{\"a\":{\"$pairs\":[[1,2],[1.0,3]]}}",
+                "a:\n  $pairs:\n  - - 1\n    - 2\n  - - 1.0\n    - 3\n"},
                {"{\"a\":{\"$pairs\":[]}}", "a:\n  $pairs: []\n"},
                {"{\"a\":{\"$pairs\":[[\"k\",1]]}}", "a:\n  $pairs:\n  - - k\n    - 1\n"},
                {"{\"a\":{\"$pairs\":[[[1],1]]}}", "a:\n  $pairs:\n  - - - 1\n    - 1\n"},
@@ -302,6 +305,11 @@ Test(yaml_write, long_lines_are_folded_where_the_peers_fold_them)
         {"", "it's: ", 12, "it's: end",
          "'it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s:\n"
          "  it''s: end'"},
+        {"", "it's: ", 13, "",
+         "'it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s:\n"
+         "  it''s: '"},
+        {"", "it's: ", 12, "",
+         "'it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: it''s: '"},
         {"\\t", "word ", 17, "word",
          "\"\\tword word word word word word word word word word word word word word word word\\\n"
          "  \\ word word\""},
@@ -319,6 +327,33 @@ Test(yaml_write, long_lines_are_folded_where_the_peers_fold_them)
     }
 }
 
+Test(yaml_write, marks_that_disguise_nothing_are_characters)
+{
+    AUTO_JSON json_t *mapping =
+        json_pack("{s:s, s:s}", "a", "\xef\xb7\x91zz", "b", "x\xef\xb7\x91");
+    AUTO_TEXT struct text text = {0};
+
+    yaml_write_mapping(&text, mapping);
+    cr_expect(strcmp(text.bytes, "a: \xef\xb7\x91zz\nb: x\xef\xb7\x91\n") == 0, "%s", text.bytes);
+}
+
+/* Each line of the text gets the indentation of its place. */
+Test(yaml_write, stops_where_nobody_reads_on)
+{
+    AUTO_TEXT struct text lines = {0};
+    AUTO_TEXT struct text text = {0};
+
+    for (int i = 0; i < 1 << 20; i++)
+        text_append_string(&lines, "\nx");
+    AUTO_JSON json_t *mapping = json_pack("{s:o}", "k", json_stringn(lines.bytes, lines.size));
+    for (int i = 0; i < 400; i++)
+        mapping = json_pack("{s:o}", "k", mapping);
+    yaml_write_mapping(&text, mapping);
+    cr_expect(text_ok(&text));
+    cr_expect(text.size > YAML_WRITE_BYTES_MAX && text.size < YAML_WRITE_BYTES_MAX + 100, "%zu",
+              text.size);
+}
+
 Test(yaml_write, appends_to_what_is_there)
 {
     AUTO_JSON json_t *mapping = parse("{\"a\":1}");
@@ -332,7 +367,6 @@ Test(yaml_write, appends_to_what_is_there)
 Test(yaml_write, every_character_comes_back)
 {
     for (uint32_t first = 0; first <= 0x10ffff; first += 0x100) {
-        AUTO_JSON json_t *mapping = json_object();
         AUTO_TEXT struct text json = {0};
         char name[16];
 
@@ -345,8 +379,7 @@ Test(yaml_write, every_character_comes_back)
                                    0xd7c0 + (i >> 10), 0xdc00 | (i & 0x3ff));
         }
         text_append_string(&json, "]}");
-        json_decref(mapping);
-        mapping = parse(json.bytes);
+        AUTO_JSON json_t *mapping = parse(json.bytes);
         (void) snprintf(name, sizeof name, "U+%04x", first);
         AUTO_FREE char *yaml = write_mapping(mapping, name);
         cr_expect(yaml != NULL);

@@ -1,0 +1,184 @@
+/* import.c - a document from a file becomes a scope's memory. */
+#include "ipc/cli/ask.h"
+#include "ipc/cli/import_plan.h"
+#include "ipc/cli/input.h"
+#include "ipc/cli/json_check.h"
+#include "ipc/cli/json_text.h"
+#include "ipc/cli/progress.h"
+#include "ipc/cli/write.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DOCUMENT_DEPTH_MAX 30 /* the request around it has two more of the 32 levels */
+
+static bool is_json(const struct cli *cli)
+{
+    return cli->options.given & OPTION_JSON;
+}
+
+static const char *document_path(const struct cli *cli)
+{
+    return cli->options.argument_count > 1 ? cli->options.arguments[1] : "-";
+}
+
+/* As it is told in complaints. */
+static const char *document_name(const struct cli *cli)
+{
+    const char *path = document_path(cli);
+
+    return input_is_standard(path) ? "standard input" : path;
+}
+
+static enum exit_code read_document(const struct cli *cli, char **ret)
+{
+    bool is_typed = input_is_typed(document_path(cli));
+    struct progress *progress = is_typed ? NULL : progress_begin(cli, "reading the document");
+    AUTO_FREE char *bytes = NULL;
+    struct json_problem problem;
+    size_t size = 0;
+
+    enum exit_code code = input_read(cli, document_path(cli), &bytes, &size);
+    if (code == EXIT_DONE)
+        *ret = json_check(bytes, size, DOCUMENT_DEPTH_MAX, &problem);
+    progress_end(&progress);
+    if (code != EXIT_DONE || *ret)
+        return code;
+    complain(cli->command, "%s: line %zu, column %zu: %s; nothing was changed", document_name(cli),
+             problem.line, problem.column, problem.what);
+    return EXIT_CORRUPT;
+}
+
+static enum exit_code refuse_document(const struct cli *cli, const char *problem)
+{
+    complain(cli->command, "%s cannot be imported: %s; nothing was changed", document_name(cli),
+             problem);
+    return EXIT_CORRUPT;
+}
+
+static enum exit_code make_plan(struct cli *cli, const json_t *params, const json_t *document,
+                                struct import_plan *ret)
+{
+    AUTO_JSON json_t *result = NULL;
+    AUTO_FREE char *text = NULL;
+
+    enum exit_code code = request_run_quietly(cli, "get_memory", params, &result, &text);
+    if (code != EXIT_DONE)
+        return code;
+    request_note_scopes(cli, result);
+    if (import_plan_make(document, json_object_get(result, "memory"), ret))
+        return EXIT_DONE;
+    complain(cli->command, "out of memory");
+    return EXIT_REFUSED;
+}
+
+static enum exit_code show_plan(const struct cli *cli, const struct import_plan *plan)
+{
+    if (is_json(cli)) {
+        AUTO_JSON json_t *object = import_plan_json(plan);
+        AUTO_FREE char *text = json_dumps(object, JSON_COMPACT);
+        (void) puts(text ? text : "{}");
+        return EXIT_DONE;
+    }
+    import_plan_describe(stdout, plan);
+    (void) putchar('\n');
+    return EXIT_DONE;
+}
+
+static enum exit_code confirm(const struct cli *cli, const json_t *params,
+                              const struct import_plan *plan)
+{
+    AUTO_FREE char *name = request_scope_name(params);
+    AUTO_FREE char *statement = NULL;
+    size_t size = 0;
+
+    if (!import_plan_destroys(plan))
+        return EXIT_DONE;
+    FILE *file = open_memstream(&statement, &size);
+    if (!file)
+        return EXIT_REFUSED;
+    (void) fprintf(file, "%s: ", name ? name : "");
+    import_plan_describe(file, plan);
+    if (fclose(file) != 0)
+        return EXIT_REFUSED;
+    return ask(cli, input_is_standard(document_path(cli)), statement);
+}
+
+/* What will happen, and whether it may. */
+static enum exit_code look_ahead(struct cli *cli, const json_t *params, const json_t *document)
+{
+    bool is_dry = cli->options.given & OPTION_DRY_RUN;
+    AUTO_PLAN struct import_plan plan = {0};
+
+    if (!is_dry && ask_is_answered(cli))
+        return EXIT_DONE;
+    enum exit_code code = make_plan(cli, params, document, &plan);
+    if (code != EXIT_DONE)
+        return code;
+    return is_dry ? show_plan(cli, &plan) : confirm(cli, params, &plan);
+}
+
+/* The parameters with the document as it is spelt, which a tree could not keep; to be freed. */
+static char *import_params(const json_t *params, const char *document)
+{
+    AUTO_FREE char *head = json_dumps(params, JSON_COMPACT);
+    AUTO_FREE char *text = NULL;
+
+    if (!head)
+        return NULL;
+    head[strlen(head) - 1] = '\0'; /* the bracket */
+    if (asprintf(&text, "%s,\"memory_data\":%s}", head, document) < 0) {
+        text = NULL;
+        return NULL;
+    }
+    return TAKE_PTR(text);
+}
+
+static json_int_t number(const json_t *result, const char *name)
+{
+    return json_integer_value(json_object_get(result, name));
+}
+
+static void print_imported(const json_t *result)
+{
+    size_t evicted = json_array_size(json_object_get(result, "evicted"));
+    char revision[WRITE_REVISION_BYTES];
+
+    (void) printf("imported %" JSON_INTEGER_FORMAT ", deleted %" JSON_INTEGER_FORMAT
+                  ", unchanged %" JSON_INTEGER_FORMAT "%s\n",
+                  number(result, "imported"), number(result, "deleted"),
+                  number(result, "unchanged"), write_revision(result, revision));
+    if (evicted > 0)
+        (void) printf("left out, since there are more than the scope has room for: %zu\n", evicted);
+}
+
+enum exit_code run_import(struct cli *cli)
+{
+    AUTO_JSON json_t *params = request_params(cli);
+    AUTO_JSON json_t *document = NULL;
+    AUTO_JSON json_t *result = NULL;
+    AUTO_FREE char *text = NULL;
+    AUTO_FREE char *request = NULL;
+
+    if (!params)
+        return EXIT_USAGE;
+    enum exit_code code = read_document(cli, &text);
+    if (code != EXIT_DONE)
+        return code;
+    document = json_text_load(text);
+    const char *problem = document ? import_plan_refuse(document) : "it cannot be read";
+    if (problem)
+        return refuse_document(cli, problem);
+    code = look_ahead(cli, params, document);
+    if (code != EXIT_DONE || (cli->options.given & OPTION_DRY_RUN))
+        return code;
+    request = import_params(params, text);
+    if (!request) {
+        complain(cli->command, "out of memory");
+        return EXIT_REFUSED;
+    }
+    code = write_run_text(cli, "import_memory", request, WRITE_LONG_TIMEOUT_MS, &result);
+    if (code == EXIT_DONE && !is_json(cli))
+        print_imported(result);
+    return code;
+}

@@ -1,0 +1,343 @@
+"""Writing through the real agent: methods, refusals, side data, and many writers at once."""
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+import peer
+from agent import DEFAULT_AGENT, Agent, RpcError, binary
+
+CONFLICT, INVALID, NOT_FOUND, CORRUPT, TIMEOUT = -32002, -32602, -32001, -32003, -32004
+
+
+class WriteCase(unittest.TestCase):
+    config = {}
+
+    def setUp(self):
+        self.volume = tempfile.mkdtemp(prefix="memsync-write-")
+        self.addCleanup(shutil.rmtree, self.volume, ignore_errors=True)
+        self.agent = Agent(binary("memsyncd"), self.volume, config=self.config)
+        self.agent.__enter__()
+        self.addCleanup(self.agent.close)
+        self.peer = peer.Peer(self.volume)
+
+    def rpc(self, method, **params):
+        params.setdefault("user_id", "u")
+        return self.agent.rpc(method, **params)
+
+    def refused(self, code, method, **params):
+        with self.assertRaises(RpcError) as caught:
+            self.rpc(method, **params)
+        self.assertEqual(caught.exception.code, code, caught.exception)
+        return caught.exception
+
+    def texts(self, user="u", agent=None):
+        facts = self.rpc("list_facts", user_id=user, agent_name=agent)["facts"]
+        return {fact["id"]: fact["content"] for fact in facts}
+
+    def found(self, query):
+        return [hit["fact"] for hit in self.rpc("search", query=query)["results"]]
+
+    def files(self):
+        """Every file below the volume but locks and the volume's marker."""
+        found = {}
+        for directory, _, names in os.walk(self.volume):
+            for name in names:
+                path = os.path.relpath(os.path.join(directory, name), self.volume)
+                if name != ".memory.lock" and not path.startswith(".memsyncd/"):
+                    with open(os.path.join(directory, name), "rb") as file:
+                        found[path] = file.read()
+        return found
+
+    def assert_agrees(self, user="u", agent=None):
+        """Index and files say the same, and nothing of a commit is left."""
+        self.assertTrue(self.rpc("verify", user_id=user, agent_name=agent)["ok"])
+        left = [path for path in self.files()
+                if "/.recovery/" in path or path.endswith((".journal.json", ".tmp"))]
+        self.assertEqual(left, [])
+
+
+class Methods(WriteCase):
+    def test_a_fact_lives_and_every_step_is_searchable(self):
+        made = self.rpc("create_fact", content="  Drinks green tea \n", category="taste", confidence=1)
+        fact = made["fact"]
+        self.assertEqual((fact["content"], fact["category"], fact["categoryExtension"]),
+                         ("Drinks green tea", "other", "taste"))
+        self.assertEqual((made["revision"], made["changed"], made["index"], made["attempts"]),
+                         (1, True, "current", 1))
+        self.assertEqual(self.found("green tea"), [fact])
+        changed = self.rpc("update_fact", fact_id=made["fact_id"], content="Drinks black tea",
+                           category="preference")
+        self.assertEqual((changed["fact"]["revision"], changed["fact"]["title"]),
+                         (2, "Drinks green tea"))
+        self.assertNotIn("categoryExtension", changed["fact"])
+        self.assertEqual(self.found("green"), [])
+        self.assertEqual(self.found("black"), [changed["fact"]])
+        same = self.rpc("update_fact", fact_id=made["fact_id"], content="Drinks black tea")
+        self.assertEqual((same["changed"], same["revision"]), (False, 2))
+        gone = self.rpc("delete_fact", fact_id=made["fact_id"], expected_revision=2)
+        self.assertEqual((gone["deleted"], gone["revision"]), ([made["fact_id"]], 3))
+        self.assertEqual(self.found("tea"), [])
+        self.assert_agrees()
+
+    def test_the_peer_reads_what_is_written_and_the_other_way_round(self):
+        made = self.rpc("create_fact", content="Says: yes\n---\n# no", topics=["no", "1:30", "~"])
+        front, _, content = self.peer.facts("u")[made["fact_id"]]
+        self.assertEqual((content, front["topics"]), ("Says: yes\n---\n# no", ["no", "1:30", "~"]))
+        self.peer.commit("u", changes=[peer.update(made["fact_id"], "By a peer")])
+        changed = self.rpc("update_fact", fact_id=made["fact_id"], confidence=0.25)
+        self.assertEqual((changed["fact"]["content"], changed["fact"]["topics"],
+                          changed["fact"]["revision"]), ("By a peer", ["no", "1:30", "~"], 3))
+        self.assert_agrees()
+
+    def test_a_create_of_what_is_there_is_refused_and_names_it(self):
+        made = self.rpc("create_fact", content="Straße\r\nund mehr")
+        before = self.files()
+        error = self.refused(CONFLICT, "create_fact", content=" STRASSE\nUND MEHR\u2003")
+        self.assertEqual((error.data["reason"], error.data["fact_id"]),
+                         ("duplicate_fact", made["fact_id"]))
+        self.assertEqual(self.files(), before)
+        self.rpc("create_fact", content="Straße\nund mehr", agent_name="other")
+
+    def test_change_sets_are_whole_or_nothing(self):
+        done = self.rpc("apply_changes", upserts=[{"id": "a", "content": "one"}, {"content": "two"}],
+                        summaries={"user": {"workContext": {"summary": "works", "updatedAt": "t"}}})
+        self.assertEqual((done["revision"], len(done["upserted"])), (1, 2))
+        before = self.files()
+        for wrong in ({"upserts": [{"id": "a", "content": "x", "revision": 1},
+                                   {"id": "b", "content": " "}]},
+                      {"upserts": [{"id": "c", "content": "x"}, {"id": "c", "content": "y"}]},
+                      {"upserts": [{"id": "c", "content": "x"}], "deletes": ["c"]},
+                      {"upserts": [{"id": "c d", "content": "x"}]},
+                      {"upserts": [{"id": "c", "content": "half \ud83d"}]},
+                      {"upserts": [{"id": "c", "content": "x", "confidence": True}]},
+                      {"upserts": [{"id": "c", "content": "x", "topics": [1]}]},
+                      {"upserts": [{"id": "c", "content": "x", "status": "archived"}]},
+                      {"upserts": "text"}, {"upserts": ["text"]}, {"deletes": [5]},
+                      {"deletes": ["a", "a"]}, {"summaries": []}, {"summaries": {"user": 1}},
+                      {"expected_revision": "1"}, {"expected_fact_revisions": {"a": "1"}}):
+            with self.subTest(wrong=wrong):
+                self.refused(INVALID, "apply_changes", **wrong)
+        error = self.refused(CONFLICT, "apply_changes", upserts=[{"id": "a", "content": "x"}])
+        self.assertEqual((error.data["reason"], error.data["fact_id"], error.data["expected"],
+                          error.data["current"]), ("fact_revision", "a", None, 1))
+        error = self.refused(CONFLICT, "apply_changes", deletes=["a"], expected_revision=0)
+        self.assertEqual((error.data["reason"], error.data["expected"], error.data["current"]),
+                         ("manifest_revision", 0, 1))
+        self.refused(CONFLICT, "apply_changes", deletes=["a"], expected_revision=0,
+                     allow_rebase=True)
+        self.assertEqual(self.files(), before)
+        done = self.rpc("apply_changes", deletes=["a"], expected_revision=0, allow_rebase=True,
+                        expected_fact_revisions={"a": 1})
+        self.assertEqual((done["deleted"], done["attempts"]), (["a"], 2))
+        self.assert_agrees()
+
+    def test_clearing_never_widens(self):
+        self.rpc("create_fact", content="one")
+        self.rpc("create_fact", content="two", agent_name="coder")
+        self.peer.commit("u", summary="known")
+        before = self.files()
+        self.refused(INVALID, "clear_memory")
+        self.refused(INVALID, "clear_memory", agent_name="coder", all=True)
+        self.refused(INVALID, "clear_memory", all=1)
+        self.assertEqual(self.files(), before)
+        cleared = self.rpc("clear_memory", agent_name="coder")
+        self.assertEqual((cleared["cleared"], cleared["agents"]), (1, ["coder"]))
+        self.assertEqual(self.texts(), {next(iter(self.texts())): "one"})
+        everything = self.rpc("clear_memory", all=True)
+        self.assertEqual((everything["cleared"], everything["agents"]), (1, ["__default__", "coder"]))
+        self.assertEqual(everything["memory"]["user"]["workContext"],
+                         {"summary": "", "updatedAt": ""})
+        again = self.rpc("clear_memory", all=True)
+        self.assertEqual((again["changed"], again["revision"]), (False, everything["revision"]))
+        self.assert_agrees()
+
+    def test_a_broken_fact_is_kept_and_told(self):
+        made = self.rpc("create_fact", content="sound")
+        broken = os.path.join(self.volume, "users/u", peer.fact_path(DEFAULT_AGENT, "bad"))
+        os.makedirs(os.path.dirname(broken), exist_ok=True)
+        with open(broken, "w", encoding="utf-8") as file:
+            file.write("no fact at all")
+        self.rpc("refresh", full=True)
+        self.refused(CORRUPT, "update_fact", fact_id="bad", content="x")
+        self.refused(CORRUPT, "apply_changes", upserts=[{"id": "bad", "content": "x"}])
+        self.rpc("update_fact", fact_id=made["fact_id"], content="still sound")
+        cleared = self.rpc("clear_memory", agent_name="__default__")
+        self.assertEqual(cleared["cleared"], 1)
+        self.assertEqual([entry["path"] for entry in cleared["kept"]],
+                         ["users/u/" + peer.fact_path(DEFAULT_AGENT, "bad")])
+        with open(broken, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "no fact at all")
+
+    def test_an_export_imported_elsewhere_is_the_same_memory(self):
+        self.rpc("apply_changes", upserts=[
+            {"id": f"f{i}", "content": f"fact {i}", "category": "taste" if i % 2 else "goal",
+             "confidence": i / 10, "topics": ["a", "no"], "custom": {"x": [1, None, 2.5]}}
+            for i in range(10)],
+            summaries={"user": {"workContext": {"summary": "w", "updatedAt": "t"}}})
+        self.rpc("update_fact", fact_id="f3", content="changed")
+        memory = self.rpc("export_memory")["memory"]
+        done = self.rpc("import_memory", user_id="v", memory_data=memory)
+        self.assertEqual((done["imported"], done["deleted"], done["evicted"]), (10, 0, []))
+        copy = self.rpc("export_memory", user_id="v")["memory"]
+        for one, other in zip(memory["facts"], copy["facts"], strict=True):
+            self.assertEqual({**one, "scope": None}, {**other, "scope": None})
+        self.assertEqual((memory["user"], memory["history"]), (copy["user"], copy["history"]))
+        self.rpc("update_fact", user_id="v", fact_id="f3", content="changed again")
+        again = self.rpc("import_memory", user_id="v", memory_data=memory)
+        self.assertEqual((again["imported"], again["unchanged"]), (1, 9))
+        self.assert_agrees("v")
+
+    def test_an_import_never_takes_malformed_for_empty(self):
+        self.rpc("create_fact", content="stays")
+        before = self.files()
+        for data in (None, [], "x", {"facts": None}, {"facts": {}}, {"facts": [1]},
+                     {"user": None}, {"history": []}, {"facts": [{"content": ""}]},
+                     {"facts": [{"id": "a b", "content": "x"}]},
+                     {"facts": [{"content": "x", "status": "gone"}]},
+                     {"facts": [{"id": "a", "content": "x"}, {"id": "a", "content": "y"}]}):
+            with self.subTest(data=data):
+                self.refused(INVALID, "import_memory", memory_data=data)
+        self.assertEqual(self.files(), before)
+        done = self.rpc("import_memory", memory_data={"user": {}})
+        self.assertEqual((done["deleted"], done["changed"]), (0, False))
+        done = self.rpc("import_memory", memory_data={
+            "facts": [{"content": "new", "confidence": "7"}, {"content": "newer", "confidence": None}]})
+        self.assertEqual((done["imported"], done["deleted"]), (2, 1))
+        self.assertEqual(sorted(f["confidence"] for f in self.rpc("list_facts")["facts"]), [0.5, 1.0])
+        done = self.rpc("import_memory", memory_data={"facts": []})
+        self.assertEqual(done["deleted"], 2)
+        self.assert_agrees()
+
+    def test_what_cannot_be_read_is_never_overwritten(self):
+        self.rpc("create_fact", content="one")
+        manifest = os.path.join(self.volume, "users/u/memory.json")
+        for text in ("{", '{"version": "3.0", "revision": 7}'):
+            with self.subTest(text=text):
+                with open(manifest, "w", encoding="utf-8") as file:
+                    file.write(text)
+                before = self.files()
+                for method, params in (("create_fact", {"content": "two"}),
+                                       ("clear_memory", {"all": True}),
+                                       ("import_memory", {"memory_data": {"facts": []}}),
+                                       ("update_summaries", {"summaries": {"user": {}}})):
+                    error = self.refused(CORRUPT if text == "{" else CONFLICT, method, **params)
+                    self.assertEqual(error.data["path"], "users/u/memory.json")
+                self.assertEqual(self.files(), before)
+        self.rpc("create_fact", user_id="other", content="others notice nothing")
+
+    def test_a_held_lock_is_told_at_the_deadline(self):
+        self.rpc("create_fact", content="one")
+        held = self.peer.lock("u")
+        try:
+            begun = time.monotonic()
+            error = self.refused(TIMEOUT, "create_fact", content="two", timeout_ms=600)
+            self.assertLess(time.monotonic() - begun, 5)
+            self.rpc("create_fact", user_id="v", content="not held up")
+        finally:
+            os.close(held)
+        self.assertIn("kind", error.data)
+        self.rpc("create_fact", content="three")
+
+
+class Capacity(WriteCase):
+    config = {"backend": {"config": {"max_facts": 10, "capacity_shadow": True,
+                                     "eviction_audit_entries": 5}}}
+
+    def test_the_weakest_goes_and_the_audit_tells(self):
+        for i in range(10):
+            self.rpc("apply_changes", upserts=[{"id": f"f{i}", "content": f"fact {i}",
+                                                "confidence": 0.5 + i / 100}])
+        self.agent.search("fact", "u")
+        made = self.rpc("create_fact", content="better", confidence=0.9)
+        self.assertEqual(made["evicted"], ["f0"])
+        self.assertNotIn("f0", self.texts())
+        loser = self.rpc("create_fact", content="worse", confidence=0.1)
+        self.assertEqual((loser["fact_id"], loser["fact"], loser["changed"]), (None, None, False))
+        self.assertEqual(len(self.texts()), 10)
+        directory = os.path.join(self.volume, "users/u/agents/__default__/.metadata")
+        with open(os.path.join(directory, "eviction-audit.json"), encoding="utf-8") as file:
+            audit = json.load(file)
+        self.assertEqual([e["factId"] for entry in audit for e in entry["evicted"]][0], "f0")
+        self.assertIn("shadow", audit[0])
+        self.agent.stop()
+        with open(os.path.join(directory, "fact-usage.json"), encoding="utf-8") as file:
+            usage = json.load(file)
+        self.assertTrue(usage and all(entry["accessCount"] >= 1 for entry in usage.values()))
+        self.assertNotIn("f0", usage)
+        self.agent.start()
+        self.rpc("clear_memory", agent_name="__default__")
+        self.assertFalse(os.path.exists(directory))
+        self.assert_agrees()
+
+    def test_an_import_keeps_what_fits(self):
+        done = self.rpc("import_memory", memory_data={"facts": [
+            {"id": f"f{i:02}", "content": f"fact {i}", "confidence": i / 100} for i in range(15)]})
+        self.assertEqual((done["imported"], done["evicted"]),
+                         (10, ["f00", "f01", "f02", "f03", "f04"]))
+
+
+class ManyWriters(WriteCase):
+    config = {"backend": {"config": {"max_facts": 0}}}
+
+    def test_no_update_is_lost_between_two_agents_and_a_peer(self):
+        """Eight writers of one user through two agents, and a third program, all on expected
+        revisions: every success is a revision of its own, and all of them are in the files."""
+        self.peer.commit("u", changes=[peer.add(f"f{i}", "0") for i in range(9)])
+        revisions, failures = [], []
+        guard = threading.Lock()
+        with Agent(binary("memsyncd"), self.volume, config=self.config) as other:
+            def work(agent, number):
+                with agent.client() as client:
+                    done = 0
+                    while done < 12:
+                        try:
+                            fact = client.rpc("get_fact", user_id="u", fact_id=f"f{number}")["fact"]
+                            told = client.rpc("update_fact", user_id="u", fact_id=f"f{number}",
+                                              content=str(done + 1),
+                                              expected_revision=fact["revision"])
+                        except RpcError as error:
+                            if error.code != CONFLICT:
+                                failures.append(error)
+                                return
+                            continue
+                        found = client.rpc("search", user_id="u", query=str(done + 1), top_k=20)
+                        ids = [hit["fact"]["id"] for hit in found["results"]]
+                        states = {scope["state"] for scope in found["scopes"]}
+                        with guard:
+                            revisions.append(told["revision"])
+                            if f"f{number}" not in ids and states <= {"fresh", "refreshed"}:
+                                failures.append((number, done, ids))
+                        done += 1
+
+            threads = [threading.Thread(target=work, args=((self.agent, other)[i % 2], i))
+                       for i in range(8)]
+            for thread in threads:
+                thread.start()
+            for i in range(12):
+                self.peer.commit("u", changes=[peer.update("f8", str(i + 1))])
+            for thread in threads:
+                thread.join()
+            self.assertEqual(failures, [])
+            self.assertEqual(len(revisions), 96)
+            final = self.peer.revision("u")
+            self.assertEqual({key: fact[2] for key, fact in self.peer.facts("u").items()},
+                             {f"f{i}": "12" for i in range(9)})
+            # A group has one revision; a peer's commit has one of its own.
+            self.assertEqual(len(set(revisions)) + 12 + 1, final)
+            for agent in (self.agent, other):
+                self.assertEqual({f["id"]: f["content"]
+                                  for f in agent.rpc("list_facts", user_id="u")["facts"]},
+                                 {f"f{i}": "12" for i in range(9)})
+                self.assertTrue(agent.rpc("verify", user_id="u")["ok"])
+        self.assert_agrees()
+
+
+if __name__ == "__main__":
+    unittest.main()
