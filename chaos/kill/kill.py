@@ -87,6 +87,20 @@ def check_step(victim, old, state, commits, extras):
     require(not difference, f"not as after {commits} commits:\n{difference}")
 
 
+def check_recovered(world, victim, old, last, commits, extras):
+    state = world.look()
+    node = world.node("victim")
+    if state.journal is None:
+        check_step(victim, old, state, commits, extras)
+    else:
+        require(last.may_wait, f"the journal is still there: {state.journal}")
+    if victim.reads_files and state.journal is None:
+        world.check_agent(node)
+        check_step(victim, old, world.look(), commits, extras)
+    elif victim.reads_files:
+        world.check_answers(node, wanted_meaning(victim, old, commits).facts)
+
+
 def write_once_more(world, node, last, extras):
     """A write of the ordinary kind takes the last traces away."""
     before = world.look()
@@ -123,19 +137,19 @@ def run_in(world, case, victim):
     extras = []
     world.look()
     if first:
-        extras += first.kill(world, case.first_position)
+        made = first.kill(world, case.first_position)
+        pending = victim.pending(commits)
+        commits += min(made, pending)
+        extras += first.added() if made > pending else []
         world.look()
-    extras += last.recover(world)
+    last.recover(world)
+    if last.added():
+        commits += victim.pending(commits)
+        extras += last.added()
 
-    state = world.look()
+    check_recovered(world, victim, old, last, commits, extras)
     node = world.node("victim")
-    if state.journal is None:
-        check_step(victim, old, state, commits, extras)
-        world.check_agent(node)
-        check_step(victim, old, world.look(), commits, extras)
-    else:
-        require(last.may_wait, f"the journal is still there: {state.journal}")
-        world.check_answers(node, wanted_meaning(victim, old, commits).facts)
+    commits = victim.finish(world, commits)
     state = write_once_more(world, node, last, extras)
     check_step(victim, old, state, commits, extras)
     for each in world.running():
