@@ -174,6 +174,6 @@ def run_in(world, seed):
         require(result["revision"] > writer.revision, f"{result['revision']} after {writer.revision}")
     for path, text in base.facts.items():
         require(state.facts.get(path) == text, f"{path} is not as before")
-    require(not state.leftovers, f"left behind: {state.leftovers}")
+    recoverer.check_leftovers(state)
     for each in world.running():
         world.check_agent(each)

@@ -63,7 +63,7 @@ class State:
 
     @property
     def revision(self):
-        return self.document["revision"] if self.manifest is not None else 0
+        return self.document.get("revision", 0) if self.manifest is not None else 0
 
     @property
     def agents(self):

@@ -2,22 +2,32 @@
 
 from agent import Client
 from peer import Stopped
-from reader import require
+from reader import Broken, require
 from victims import Position, positions_of
 from world import WORD
 
 
 class Recoverer:
-    """`extras` are contents of facts that its own writes add, one commit each."""
+    """Whoever comes by next."""
 
     name = ""
     may_wait = False  # only looks, and leaves the journal to others where its index needs nothing
+    sweeps = True     # takes a dead writer's unrenamed files away as well
+
+    def check_leftovers(self, state):
+        """After a write that followed."""
+        left = [path for path in state.leftovers if self.sweeps or "/facts/" not in path]
+        require(not left, f"left behind: {left}")
 
     def prepare(self, world):
         """Before the kill."""
 
+    def added(self):
+        """The contents that its own write adds, if it writes."""
+        return []
+
     def recover(self, world):
-        """Returns the contents that it added."""
+        """Does it to the end."""
         raise NotImplementedError
 
     def learn(self, world):
@@ -25,7 +35,7 @@ class Recoverer:
         raise NotImplementedError
 
     def kill(self, world, position):
-        """Recovers until killed there; returns the contents that certainly stand."""
+        """Recovers until killed there; returns how many commits of its own stand."""
         raise NotImplementedError
 
 
@@ -37,7 +47,6 @@ class Restart(Recoverer):
 
     def recover(self, world):
         world.node("victim").settle()
-        return []
 
 
 class NodeRecoverer(Recoverer):
@@ -51,13 +60,12 @@ class NodeRecoverer(Recoverer):
         world.freeze(self.node)
 
     def request(self, world):
-        """Method, parameters, and the contents that it adds."""
+        """Method and parameters."""
         raise NotImplementedError
 
     def recover(self, world):
-        method, params, extras = self.request(world)
+        method, params = self.request(world)
         world.node(self.node).rpc(method, user_id=world.user, **params)
-        return extras
 
     def learn(self, world):
         node = world.node(self.node)
@@ -67,13 +75,13 @@ class NodeRecoverer(Recoverer):
         return positions_of(node.trace())
 
     def kill(self, world, position):
-        method, params, extras = self.request(world)
+        method, params = self.request(world)
         node = world.node(self.node)
         node.order_kill(position.point, position.nth)
         with Client(node.endpoint) as client:
             client.send(method, user_id=world.user, **params)
             node.wait_killed(client)
-        return extras if position.commits else []
+        return position.commits
 
 
 class Search(NodeRecoverer):
@@ -81,25 +89,28 @@ class Search(NodeRecoverer):
     may_wait = True
 
     def request(self, world):
-        return "search", {"query": WORD, "freshness": "strict"}, []
+        return "search", {"query": WORD, "freshness": "strict"}
 
 
 class Write(NodeRecoverer):
     name = "write"
 
+    def added(self):
+        return [f"{WORD} written by {self.node}"]
+
     def request(self, world):
-        content = f"{WORD} written by {self.node}"
-        return "create_fact", {"content": content}, [content]
+        return "create_fact", {"content": self.added()[0]}
 
 
 class PeerRecoverer(Recoverer):
+    sweeps = False
+
     def __init__(self, facts_first):
         self.facts_first = facts_first
         self.name = "peer" if facts_first else "peer-manifest-first"
 
     def recover(self, world):
         world.peer(self.facts_first).recover(world.user)
-        return []
 
     def learn(self, world):
         steps = []
@@ -114,9 +125,8 @@ class PeerRecoverer(Recoverer):
         try:
             world.peer(self.facts_first).recover(world.user, at_step)
         except Stopped:
-            return []
-        require(False, f"the step was not met: {position}")
-        return []
+            return 0
+        raise Broken(f"the step was not met: {position}")
 
 
 def first_recoverers():

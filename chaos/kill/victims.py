@@ -8,7 +8,7 @@ import collections
 
 from agent import DEFAULT_AGENT, Client
 from peer import Stopped, add, delete, update
-from reader import meaning, require
+from reader import Meaning, meaning, require
 from world import AGENTS, WORD, World
 
 # `commits`: how many stand. `prepared`: a journal is there and says so.
@@ -41,6 +41,8 @@ def named(position):
 class Victim:
     """`template` is the volume it begins with. After prepare() comes the old state."""
 
+    reads_files = True  # an agent finds what is in the files, and nothing else
+
     def __init__(self, name, template="small", user="u1"):
         self.name = name
         self.template = template
@@ -58,6 +60,14 @@ class Victim:
     def kill(self, world, position):
         """Runs until killed; whether it was acknowledged."""
         raise NotImplementedError
+
+    def pending(self, commits):
+        """How many more of the commits anybody makes first who wants to write."""
+        return 0
+
+    def finish(self, world, commits):
+        """What a caller does before anything is written again; how many commits stand then."""
+        return commits
 
     def repeat(self, world):
         """What a caller does whose operation was interrupted, if a repeat has to finish it."""
@@ -129,6 +139,26 @@ class ClearAll(AgentVictim):
 
 
 AGENTS_IN_ORDER = tuple(sorted(AGENTS))
+
+
+class Migration(AgentVictim):
+    """A memory of the earlier layout, whose facts are no files yet. Whoever writes migrates first."""
+
+    reads_files = False
+
+    def between(self, old, new):
+        if self.method == "migrate":
+            return [None, new]
+        migrated = Meaning([fact for fact in new.facts if fact[-1] != self.params["content"]],
+                           new.manifest, new.revision - 1)
+        return [None, migrated, new]
+
+    def pending(self, commits):
+        return 1 if commits == 0 else 0
+
+    def finish(self, world, commits):
+        world.node("victim").rpc("migrate", user_id=world.user)
+        return commits + self.pending(commits)
 
 
 class FirstLook(Victim):
@@ -218,6 +248,11 @@ def behind_its_back(world):
     world.peer().commit(world.user, DEFAULT_AGENT, [update("default_2", f"{WORD} by a peer")])
 
 
+def agent_appears(world):
+    """The agent's index has nothing of this scope yet."""
+    world.peer().commit(world.user, "late", [add("late_1", f"{WORD} late")])
+
+
 def make_victims():
     return [
         AgentVictim("create_fact", "create_fact", {"content": f"{WORD} created"}),
@@ -235,11 +270,17 @@ def make_victims():
                     {"upserts": [document("first_1", f"{WORD} one"),
                                  document("first_2", f"{WORD} two")]}, template="empty"),
         AgentVictim("no_user", "apply_changes", CHANGES, template="root", user=None),
+        Migration("migrate", "migrate", {}, template="v1"),
+        Migration("write_migrating", "create_fact", {"content": f"{WORD} after the migration"},
+                  template="v1"),
         AgentVictim("write_behind", "update_fact",
                     {"fact_id": "default_1", "content": f"{WORD} overtaking"},
                     before=behind_its_back),
         AgentVictim("refresh", "search", {"query": WORD, "freshness": "strict"},
                     before=behind_its_back),
+        AgentVictim("new_scope", "search",
+                    {"query": WORD, "agent_name": "late", "freshness": "strict"},
+                    before=agent_appears),
         AgentVictim("search", "search", {"query": WORD, "freshness": "strict"}),
         FirstLook("first_look"),
         PeerVictim("peer_commit", [add("peer_1", f"{WORD} by a peer"),

@@ -15,9 +15,21 @@ from reader import History, State, require
 
 PATIENCE_S = 20.0
 QUIET = {"sync": {"inotify": False, "poll_interval_min_ms": 3600000,
-                  "poll_interval_max_ms": 3600000}}
+                  "poll_interval_max_ms": 3600000},
+         "backend": {"config": {"max_facts": 500}}}  # nothing is evicted
 WORD = "amber"  # every fact contains it, so that a search finds all
 AGENTS = (DEFAULT_AGENT, "helper", "zeta")
+
+
+# A memory of the earlier layout.
+EARLIER = {
+    "version": "1.0", "lastUpdated": "2025-03-01T10:00:00Z",
+    "user": {"workContext": {"summary": "works as before", "updatedAt": "2025-03-01T10:00:00Z"}},
+    "history": {},
+    "facts": [{"id": f"old_{number}", "content": f"{WORD} old number{number}",
+               "category": "context", "confidence": 0.9, "createdAt": "2025-02-01T10:00:00Z",
+               "source": "manual"} for number in range(1, 5)],
+}
 
 
 def scratch_directory():
@@ -42,6 +54,10 @@ def make_templates(directory):
         small = peer(name)
         for agent, count in zip(AGENTS, (6, 3, 2)):
             small.commit(user, agent, facts(agent, count), summary=f"works with {agent}")
+    bucket = peer("v1").bucket("u1")
+    os.makedirs(bucket)
+    with open(os.path.join(bucket, "memory.json"), "w", encoding="utf-8") as file:
+        json.dump(EARLIER, file)
     peer("twenty").commit("u1", changes=facts(DEFAULT_AGENT, 20), summary="has twenty facts")
 
 
