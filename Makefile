@@ -228,7 +228,6 @@ chaos-kill: deps ## kill agents and peers at every step, and look what is lost: 
 
 chaos: chaos-kill
 
-
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive
 	$(Q)$(SUBMAKE) all
