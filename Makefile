@@ -222,10 +222,11 @@ fuzz-smoke: deps-lint ## every fuzzer over its corpus and a short deterministic 
 	$(Q)$(PYTHON) tests/fuzz/smoke.py build/fuzz/tests/fuzz
 
 .PHONY: chaos-kill
-chaos-kill: deps ## kill agents and peers at every step, and look what is lost
+chaos-kill: deps ## kill agents and peers at every step, and look what is lost: KILL="--seed 2"
 	$(Q)$(SUBMAKE) FLAVOUR=test all
 	$(Q)$(PYTHON) chaos/kill/kill.py --build build/test --all $(KILL)
 
+chaos: chaos-kill
 
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive

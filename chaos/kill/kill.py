@@ -2,13 +2,14 @@
 """Kills agents and peers at every step of what they do, and looks whether anything is lost.
 
     kill.py --build build/test               what `make check` runs: a part, spread evenly
-    kill.py --build build/test --all         every case
+    kill.py --build build/test --all         many more
     kill.py --list [--all]                   names of the cases
     kill.py --only 'import_memory/COMMIT_AFTER_FACT:3/*'
 
 A case's name is VICTIM/POINT:N/RECOVERER, with a recoverer that is killed, too,
 VICTIM/POINT:N/RECOVERER/POINT:N/RECOVERER, or random/SEED. Names may have * in them. The last line
-is "N passed, N failed". README.md says what is checked.
+is "N passed, N failed". --only picks among the cases that the other arguments stand for. README.md
+says what is checked.
 """
 
 import argparse
@@ -29,16 +30,12 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "support")]
 
 ROUNDS = 20  # of random kills
-# Without --all: of the recoverers that can be killed after a kill one of so many is, at so many
-# positions.
-SHARE = 16
-POSITIONS = 4
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description="kills at every step, and looks what is lost")
     parser.add_argument("--build", default=os.environ.get("MEMSYNC_BUILD") or "build/test")
-    parser.add_argument("--all", action="store_true", help="every case")
+    parser.add_argument("--all", action="store_true", help="many more cases, for `make chaos`")
     parser.add_argument("--list", action="store_true", help="only the names")
     parser.add_argument("--only", metavar="NAME", help="cases with this name; * stands for anything")
     parser.add_argument("--seed", type=int, default=1, help="of the random kills, and of the part")
@@ -47,6 +44,9 @@ def parse_arguments():
 
 
 ARGUMENTS = parse_arguments()
+# Every recoverer killed everywhere after every kill, and each to finish it, are too many. So: one of
+# SHARE recoverers, at about POSITIONS of its positions, and they take turns to finish it.
+SHARE, POSITIONS = (1, 6) if ARGUMENTS.all else (16, 4)
 os.environ["MEMSYNC_BUILD"] = os.path.join(ROOT, ARGUMENTS.build)
 
 # pylint: disable=wrong-import-position
@@ -214,7 +214,7 @@ def double_jobs():
         for position in double_positions(victim):
             turn += 1
             for index, recoverer in enumerate(first_recoverers()):
-                if ARGUMENTS.all or (turn + index) % SHARE == 0:
+                if (turn + index) % SHARE == 0:
                     yield number, position, recoverer.name
 
 
@@ -232,15 +232,14 @@ def double_cases(jobs):
     seen = set()
     for (number, position, first), found, _ in jobs:
         victim = VICTIMS[number]
-        for first_position in found if ARGUMENTS.all else some_of(found, turn, seen):
+        for first_position in some_of(found, turn, seen):
             turn += 1
             # A part of the backups is too little for a peer. Ours never leaves a part.
             names = [recoverer.name for recoverer in all_recoverers()
                      if first_position.point != "backup" or recoverer.sweeps]
-            for last in names if ARGUMENTS.all else [names[turn % len(names)]]:
-                yield Case(f"{victim.name}/{named(position)}/{first}/{named(first_position)}/{last}",
-                           f"{victim.name}, killed again", number, position, first, first_position,
-                           last)
+            last = names[turn % len(names)]
+            yield Case(f"{victim.name}/{named(position)}/{first}/{named(first_position)}/{last}",
+                       f"{victim.name}, killed again", number, position, first, first_position, last)
 
 
 def random_cases():
