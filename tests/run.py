@@ -76,6 +76,10 @@ REPLAYS = (("schedules",), ("random", "--random", "--rounds", "40"),
            ("together", "--together", "--seconds", "3"))
 
 
+# Scenarios side by side, each up to its own bound.
+EXPLORER = ("--jobs", str(os.cpu_count() or 1))
+
+
 def race_counts(output):
     found = re.findall(r"^(\d+) passed, (\d+) failed$", output, re.M)
     return (int(found[-1][0]), int(found[-1][1]), 0) if found else (0, 0, 0)
@@ -134,6 +138,10 @@ def main():
         if wanted(f"chaos/{name}", arguments.patterns):
             output, code, seconds = run([str(replay), *options], env)
             totals.add(f"chaos/{name}", *judge(race_counts(output), code), seconds, output)
+    explorer = build / "chaos" / "explorer" / "run"
+    if not arguments.tsan and explorer.exists() and wanted("chaos/explorer", arguments.patterns):
+        output, code, seconds = run([str(explorer), *EXPLORER], env)
+        totals.add("chaos/explorer", *judge(race_counts(output), code), seconds, output)
     for script in sorted((ROOT / "tests" / "integration").glob("test_*.py")):
         if arguments.tsan and not arguments.patterns and script.name not in TSAN_SCRIPTS:
             continue
