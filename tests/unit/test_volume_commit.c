@@ -640,3 +640,24 @@ Test(volume_commit, without_space_nothing_has_happened)
     cr_expect_eq(commit.status, STATUS_OK);
     EXPECT_NOTHING_LEFT();
 }
+
+/* ---- names of what is not yet renamed ---- */
+
+/* A name is cut where it would get too long. */
+Test(volume_commit, a_temporary_tells_whose_it_is)
+{
+    char name[FACT_ID_MAX + 8];
+    char temporary[NAME_MAX + 1];
+
+    memset(name, 'x', FACT_ID_MAX);
+    (void) snprintf(name + FACT_ID_MAX, 8, ".md");
+    (void) snprintf(temporary, sizeof temporary, ".%.200s." HEX ".tmp", name);
+    cr_expect(volume_name_is_temporary_of(temporary, name));
+    cr_expect(volume_name_is_temporary_of(".f.md." HEX ".tmp", "f.md"));
+    cr_expect(!volume_name_is_temporary_of(".f.md." HEX ".tmp", "g.md"));
+    cr_expect(!volume_name_is_temporary_of(".ff.md." HEX ".tmp", "f.md"));
+    cr_expect(!volume_name_is_temporary_of(".f.md." HEX ".tmp", "f.m"));
+    cr_expect(!volume_name_is_temporary_of(".f.md.tmp", "f.md"));
+    cr_expect(!volume_name_is_temporary_of("", ""));
+    cr_expect(!volume_name_is_temporary_of("." HEX ".tmp", ""));
+}
