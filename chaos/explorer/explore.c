@@ -14,10 +14,12 @@ static double now_s(void)
     return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
 }
 
-static void count_run(struct explore_result *result, const struct run *run)
+static void count_run(struct explore_result *result, struct seen_states *ends,
+                      const struct run *run)
 {
     result->schedules++;
     result->cut += run->is_cut;
+    result->ends += !run->is_cut && !seen_states_knows(ends, run->end, 0);
     result->stops += run->stops;
     for (unsigned i = 0; i < PAUSE_POINT_COUNT; i++)
         result->points[i] += run->points[i];
@@ -133,7 +135,7 @@ static bool next_branch(const struct run *run, unsigned bound, struct branch *br
 }
 
 static void explore_all(const struct scenario *scenario, const struct explore_options *options,
-                        double begun_s, struct explore_result *result)
+                        double begun_s, struct seen_states *ends, struct explore_result *result)
 {
     AUTO_FREE unsigned *chosen = calloc(SCHED_STEPS_MAX + 1, sizeof *chosen);
     AUTO_STATES struct seen_states *states = options->no_states ? NULL : seen_states_create();
@@ -145,7 +147,7 @@ static void explore_all(const struct scenario *scenario, const struct explore_op
     while (more && !result->has_failed) {
         AUTO_RUN struct run run = {0};
         run_schedule(scenario, follow_branch, &branch, false, &run);
-        count_run(result, &run);
+        count_run(result, ends, &run);
         if (result->schedules <= options->twice && !run.is_cut && !is_same_again(scenario, &run)) {
             result->differs = result->has_failed = true;
             run_get_schedule(&run, &result->schedule);
@@ -175,7 +177,7 @@ static unsigned choose_by_chance(void *context, const struct run *run,
 
 static void explore_by_chance(const struct scenario *scenario,
                               const struct explore_options *options, double begun_s,
-                              struct explore_result *result)
+                              struct seen_states *ends, struct explore_result *result)
 {
     struct dice dice = {.state = options->seed};
 
@@ -184,19 +186,20 @@ static void explore_by_chance(const struct scenario *scenario,
         if (options->seconds > 0 && now_s() - begun_s > options->seconds)
             return;
         run_schedule(scenario, choose_by_chance, &dice, false, &run);
-        count_run(result, &run);
+        count_run(result, ends, &run);
     }
 }
 
 void explore(const struct scenario *scenario, const struct explore_options *options,
              struct explore_result *ret)
 {
+    AUTO_STATES struct seen_states *ends = seen_states_create();
     double begun_s = now_s();
 
     *ret = (struct explore_result){0};
-    explore_all(scenario, options, begun_s, ret);
+    explore_all(scenario, options, begun_s, ends, ret);
     if (!ret->has_failed && !options->number)
-        explore_by_chance(scenario, options, now_s(), ret);
+        explore_by_chance(scenario, options, now_s(), ends, ret);
     ret->seconds = now_s() - begun_s;
 }
 

@@ -18,7 +18,8 @@ struct explore_options {
 
 struct explore_result {
     uint64_t schedules;
-    uint64_t cut; /* of them, since what followed had been seen */
+    uint64_t cut;  /* of them, since what followed had been seen */
+    uint64_t ends; /* different ones: what the actors had to say */
     uint64_t stops;
     uint64_t points[PAUSE_POINT_COUNT];
     struct schedule longest;

@@ -612,7 +612,7 @@ void world_check_end(struct world *world)
     check_behind(world);
     for (unsigned i = 0; i < world->agent_count; i++) {
         struct world_agent *agent = &world->agents[i];
-        for (unsigned j = 0; !agent->is_dead && j < WORLD_SCOPES; j++)
+        for (unsigned j = 0; !agent->is_dead && j < WORLD_SCOPES_USED; j++)
             check_scope_at_end(world, agent, world_scopes[j]);
         if (!agent->is_dead)
             check_refreshes(world, agent);

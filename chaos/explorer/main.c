@@ -99,11 +99,11 @@ static bool explore_one(const char *program, const struct settings *settings,
     options.bound = bound_of(settings, scenario);
     explore(scenario, &options, &result);
     (void) printf("%s %s: %" PRIu64 " schedules up to bound %u%s (%" PRIu64 " cut short), %" PRIu64
-                  " pause points met, %" PRIu64 " steps, longest %u, %.1f s\n",
+                  " ends, %" PRIu64 " pause points met, %" PRIu64 " steps, longest %u, %.1f s\n",
                   result.has_failed ? "FAILED" : "ok    ", scenario->name, result.schedules,
                   options.bound, result.is_complete || result.has_failed ? "" : " (not all)",
-                  result.cut, sum_of_points(&result), result.stops, result.longest.count,
-                  result.seconds);
+                  result.cut, result.ends, sum_of_points(&result), result.stops,
+                  result.longest.count, result.seconds);
     if (settings->details) {
         print_points(&result);
         (void) printf("  the longest:\n");

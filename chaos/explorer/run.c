@@ -19,10 +19,17 @@ struct stage {
     struct history history;
 };
 
-static void add_to_trace(struct run *run, const char *text)
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+
+static void add_to_hash(uint64_t *hash, const char *text)
 {
     for (; *text; text++)
-        run->trace = (run->trace ^ (unsigned char) *text) * UINT64_C(0x100000001b3);
+        *hash = (*hash ^ (unsigned char) *text) * UINT64_C(0x100000001b3);
+}
+
+static void add_to_trace(struct run *run, const char *text)
+{
+    add_to_hash(&run->trace, text);
 }
 
 static struct stage *set_stage(const struct scenario *scenario)
@@ -87,6 +94,8 @@ static void tell_end(struct run *run, const struct stage *stage, bool tell_story
     for (unsigned i = 0; i < stage->count; i++) {
         const struct player *player = &stage->players[i];
         add_to_trace(run, player->outcome);
+        add_to_hash(&run->end, player->outcome);
+        add_to_hash(&run->end, ";");
         if (tell_story)
             text_append_format(&run->story, "         %-12s %s\n", player->part->name,
                                player->outcome);
@@ -188,7 +197,8 @@ void run_schedule(const struct scenario *scenario, run_chooser chooser, void *co
     struct stage *stage = set_stage(scenario);
 
     *ret = (struct run){.decisions = calloc(SCHED_STEPS_MAX + 1, sizeof *ret->decisions),
-                        .trace = UINT64_C(0xcbf29ce484222325)};
+                        .trace = HASH_START,
+                        .end = HASH_START};
     if (!ret->decisions)
         test_die("no memory for a run");
     sched_begin(scenario->mortal_agent);

@@ -22,6 +22,7 @@ struct run {
     struct text failure;                /* empty: all was right */
     struct text story;                  /* the steps for people; only when asked for */
     bool is_cut;                        /* it came to a state from which enough had been explored */
+    uint64_t end;                       /* a hash of what everybody has to say at the end */
     uint64_t trace;                     /* a hash of every stop and of how it all ended */
     unsigned points[PAUSE_POINT_COUNT]; /* stops at pause points */
     unsigned stops;                     /* all of them */

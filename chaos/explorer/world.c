@@ -14,7 +14,7 @@
 #define GRACE_MS 60000
 
 const char *const world_users[WORLD_USERS] = {"u", "v", "n"};
-const char *const world_scopes[WORLD_SCOPES] = {"u/a", "u/b", "v/a", "n/a"};
+const char *const world_scopes[WORLD_SCOPES] = {"u/a", "u/b", "n/a", "v/a"};
 
 static struct {
     char directory[PATH_MAX];
@@ -109,9 +109,9 @@ struct refresh_result world_refresh(struct world_agent *agent, const char *name,
     return result;
 }
 
-static void bring_in_step(struct world_agent *agent)
+static void bring_in_step(struct world_agent *agent, unsigned count)
 {
-    for (unsigned i = 0; i < WORLD_SCOPES; i++) {
+    for (unsigned i = 0; i < count; i++) {
         if (world_refresh(agent, world_scopes[i], REFRESH_WISH_NONE).status != STATUS_OK)
             test_die("cannot build %s", world_scopes[i]);
     }
@@ -163,6 +163,7 @@ void world_prepare(const char *directory)
     fill(world.volume);
     struct world_agent *agent = add_agent(&world);
     open_agent(&world, agent);
+    bring_in_step(agent, WORLD_SCOPES);
     close_agent(agent);
     temp_volume_destroy(&world.volume);
 }
@@ -192,7 +193,7 @@ void world_open(const struct world_options *options, struct world *ret)
         test_make_dirs(agent->index_directory);
         test_copy_tree(index, agent->index_directory);
         open_agent(ret, agent);
-        bring_in_step(agent);
+        bring_in_step(agent, WORLD_SCOPES_BUILT);
     }
     world_check_step(ret);
     ret->reasons_to_refresh = 0;

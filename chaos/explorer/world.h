@@ -15,6 +15,8 @@
 #define WORLD_AGENTS_MAX 3
 #define WORLD_USERS 3
 #define WORLD_SCOPES 4
+#define WORLD_SCOPES_BUILT 2 /* in step from the start */
+#define WORLD_SCOPES_USED 3  /* the last one's rows are only there to be kept out of answers */
 #define WORLD_VERSIONS_MAX 32
 #define WORLD_SPANS_MAX 128
 #define WORLD_OPS_MAX 8
@@ -22,7 +24,7 @@
 
 /* Who is there from the start: u/a (f1, f2), u/b (g1), v/a (h1). n/a is nobody's yet. */
 extern const char *const world_users[WORLD_USERS];   /* "u", "v", "n" */
-extern const char *const world_scopes[WORLD_SCOPES]; /* "u/a", "u/b", "v/a", "n/a" */
+extern const char *const world_scopes[WORLD_SCOPES]; /* "u/a", "u/b", "n/a", "v/a" */
 
 struct world_agent {
     unsigned process; /* from 1 */
