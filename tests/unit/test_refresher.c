@@ -343,6 +343,44 @@ Test(refresher, a_change_that_is_taken_back_manifest_first_is_not_read)
     cr_expect_str_eq(answer.facts, "f1=one f2=two");
 }
 
+static void *recover_in_thread(void *context)
+{
+    struct scope scope;
+
+    temp_store_scope("u/a", &scope);
+    if (volume_recover(store->store->recovery, store->store->locks, store->store->volume, &scope,
+                       clock_deadline_ms(LONG_MS), context, NULL) != STATUS_OK)
+        *(enum recover_outcome *) context = RECOVER_IMPOSSIBLE;
+    return NULL;
+}
+
+/* Half way through, a reader who missed the journal finds the new manifest over the old facts,
+ * which the next compare sees; and never the old manifest over the new facts. */
+Test(refresher, a_recovery_puts_the_facts_back_before_the_manifest)
+{
+    const struct temp_change change = {.kind = TEMP_UPDATE, .id = "f1", .text = "note never"};
+    const struct temp_commit commit = {
+        .user = "u", .agent = "a", .changes = &change, .count = 1, .stop = TEMP_STEP_MANIFEST};
+    enum recover_outcome outcome = RECOVER_NOTHING;
+    pthread_t recoverer;
+
+    temp_store_usual(store, false);
+    pause_arm(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    struct temp_refresh *running = temp_refresh_start(store, "u/a", REFRESH_WISH_FULL);
+    cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_BEFORE_CAPTURE, LONG_MS));
+    (void) temp_volume_commit(store->volume, &commit);
+    pause_arm_after(PAUSE_REPLACE_BEFORE_RENAME, 1);
+    cr_assert_eq(pthread_create(&recoverer, NULL, recover_in_thread, &outcome), 0);
+    cr_assert(pause_wait_reached(PAUSE_REPLACE_BEFORE_RENAME, LONG_MS));
+    pause_release(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    (void) temp_refresh_join(&running);
+    pause_release(PAUSE_REPLACE_BEFORE_RENAME);
+    cr_assert_eq(pthread_join(recoverer, NULL), 0);
+    cr_expect_eq(outcome, RECOVER_ROLLED_BACK);
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_expect_str_eq(answer.facts, "f1=one f2=two");
+}
+
 /* Twice lost: the third try holds the user's lock, so that no own write can come between. */
 Test(refresher, who_lost_twice_installs_under_the_users_lock)
 {
