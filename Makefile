@@ -164,6 +164,11 @@ $(MUTANT_DIR)/chaos/explorer/run: $(call obj,$(EXPLORER) $(SUPPORT))
 $(MUTANT_DIR)/chaos/explorer/run: MUTANT_WRAPS := $(EXPLORER_WRAPS)
 $(MUTANT_DIR)/memsyncd: $(call obj,agent/main.c)
 $(MUTANT_DIR)/memsync: $(call obj,$(CLI))
+MUTANT_UNITS := $(addprefix tests/unit/,test_refresher test_write_session)
+$(MUTANT_DIR)/tests/unit/%: $(BUILD)/tests/unit/%.o $(call obj,$(SUPPORT)) $(MUTANT_OBJECTS) $(BUILD)/libmemsyncd.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -lcriterion -o $@
 MUTANT_PROGRAMS := $(addprefix $(MUTANT_DIR)/,chaos/replay/run chaos/explorer/run memsyncd memsync)
 $(MUTANT_PROGRAMS): $(MUTANT_OBJECTS) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
 	$(call say,LD,$@)
@@ -171,7 +176,7 @@ $(MUTANT_PROGRAMS): $(MUTANT_OBJECTS) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync
 	$(Q)$(CC) $(ALL_LDFLAGS) $(MUTANT_WRAPS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 
 .PHONY: mutant-programs
-mutant-programs: $(MUTANT_PROGRAMS)
+mutant-programs: $(MUTANT_PROGRAMS) $(addprefix $(MUTANT_DIR)/,$(MUTANT_UNITS))
 
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
@@ -244,6 +249,11 @@ chaos-kill: deps ## kill agents and peers at every step, and look what is lost: 
 	$(Q)$(PYTHON) chaos/kill/kill.py --build build/test --all $(KILL)
 
 chaos: chaos-kill
+
+.PHONY: bench
+bench: deps ## how fast writes are, beside a floor of the same run: SECONDS=4 of each, table and build/bench.json
+	$(Q)$(SUBMAKE) all
+	$(Q)$(PYTHON) tests/bench/writes.py --build build/plain --json build/bench.json $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
 
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive
