@@ -81,8 +81,10 @@ RACE := $(wildcard tests/race/*.c)
 TOOLS := $(wildcard tests/tools/*.c)
 CHAOS := $(wildcard chaos/support/*.c)
 REPLAY := $(wildcard chaos/replay/*.c)
+EXPLORER := $(wildcard chaos/explorer/*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 
+comma := ,
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
 Q := $(if $(V),,@)
@@ -139,6 +141,14 @@ $(BUILD)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT)) $(BUILD)/li
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
+# Whatever waits or asks for the time comes to the explorer first (chaos/explorer/wrap.h).
+EXPLORER_WRAPS := $(addprefix -Wl$(comma)--wrap=,pthread_cond_wait pthread_cond_timedwait \
+	pthread_cond_broadcast pthread_cond_signal nanosleep clock_nanosleep clock_gettime)
+
+$(BUILD)/chaos/explorer/run: $(call obj,$(EXPLORER) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(EXPLORER_WRAPS) $^ $(LDLIBS) -o $@
+
 # A mutant's programs: the files that know it are compiled anew, all else is the build's. Objects come before the
 # archive, so its own versions of these files are not taken. (chaos/mutants/run.py sets the variables.)
 MUTANT_DIR ?= build/mutants/none
@@ -150,13 +160,15 @@ $(MUTANT_DIR)/%.o: %.c | packages
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DMEMSYNC_MUTANTS='($(MUTANT_BITS))' -MMD -MP -c $< -o $@
 
 $(MUTANT_DIR)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT))
+$(MUTANT_DIR)/chaos/explorer/run: $(call obj,$(EXPLORER) $(SUPPORT))
+$(MUTANT_DIR)/chaos/explorer/run: MUTANT_WRAPS := $(EXPLORER_WRAPS)
 $(MUTANT_DIR)/memsyncd: $(call obj,agent/main.c)
 $(MUTANT_DIR)/memsync: $(call obj,$(CLI))
-MUTANT_PROGRAMS := $(addprefix $(MUTANT_DIR)/,chaos/replay/run memsyncd memsync)
+MUTANT_PROGRAMS := $(addprefix $(MUTANT_DIR)/,chaos/replay/run chaos/explorer/run memsyncd memsync)
 $(MUTANT_PROGRAMS): $(MUTANT_OBJECTS) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
+	$(Q)$(CC) $(ALL_LDFLAGS) $(MUTANT_WRAPS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 
 .PHONY: mutant-programs
 mutant-programs: $(MUTANT_PROGRAMS)
@@ -164,7 +176,7 @@ mutant-programs: $(MUTANT_PROGRAMS)
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
 TOOL_PROGRAMS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOLS))
-CHAOS_PROGRAMS := $(BUILD)/chaos/replay/run
+CHAOS_PROGRAMS := $(BUILD)/chaos/replay/run $(BUILD)/chaos/explorer/run
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ))
 
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
@@ -199,8 +211,13 @@ tsan: deps ## races and server under the thread sanitizer
 # Longer than `check` does: SECONDS for each part, SEED where chance begins.
 SEED ?= 1
 SECONDS ?= 60
+.PHONY: chaos-explorer
+chaos-explorer: deps ## every order of some actors' steps, up to a bound, then by chance: SEED=1 SECONDS=60 a scenario
+	$(Q)$(SUBMAKE) FLAVOUR=test build/test/chaos/explorer/run
+	$(Q)build/test/chaos/explorer/run --bound +1 --walks 1000000 --seed $(SEED) --seconds $(SECONDS) --jobs $(JOBS)
+
 .PHONY: chaos
-chaos: deps ## schedules, chance and everything at once, for longer: SEED=1 SECONDS=60
+chaos: chaos-explorer ## schedules, chance and everything at once, for longer: SEED=1 SECONDS=60
 	$(Q)$(SUBMAKE) FLAVOUR=test $(patsubst $(BUILD)/%,build/test/%,$(CHAOS_PROGRAMS))
 	$(Q)build/test/chaos/replay/run --repeat 3
 	$(Q)build/test/chaos/replay/run --random --seed $(SEED) --seconds $(SECONDS)

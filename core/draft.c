@@ -32,6 +32,11 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a change");
 }
 
+static enum status without_agent(struct error *error)
+{
+    return error_set(error, STATUS_INVALID, NULL, "agent_name is missing: facts need an agent");
+}
+
 enum status draft_create(const struct draft_options *options, struct draft **ret)
 {
     struct draft *draft = calloc(1, sizeof *draft);
@@ -186,6 +191,8 @@ enum status draft_find(struct draft *draft, const char *id, json_t **ret, struct
 {
     struct draft_entry *entry;
 
+    if (!draft->options.has_agent)
+        return without_agent(error);
     if (!fact_id_is_valid(id))
         return error_set(error, STATUS_INVALID, NULL, "fact_id is no id that a fact can have");
     enum status status = look_up(draft, id, &entry, error);
@@ -415,7 +422,7 @@ static enum status check_set(struct draft *draft, const struct change_set *set, 
     struct draft_entry *entry;
 
     if (set->upsert_count + set->delete_count > 0 && !draft->options.has_agent)
-        return error_set(error, STATUS_INVALID, NULL, "agent_name is missing: facts need an agent");
+        return without_agent(error);
     enum status status = change_set_check(set, error);
     if (status != STATUS_OK)
         return status;
@@ -478,46 +485,47 @@ static enum status prepare_upserts(struct draft *draft, const struct change_set 
     return STATUS_OK;
 }
 
-static enum status take_facts(struct draft *draft, const struct change_set *set,
-                              json_t *const *prepared, struct draft_outcome *outcome,
-                              struct error *error)
+/* The entry of an id that was looked up before. */
+static struct draft_entry *known_entry(const struct draft *draft, const char *id)
 {
-    struct draft_entry *entry;
+    bool found;
+    size_t place = place_of(draft, id, &found);
 
+    return draft->entries[place];
+}
+
+/* What the caller is told. */
+static enum status list_outcome(const struct draft *draft, const struct change_set *set,
+                                json_t *const *prepared, struct draft_outcome *outcome,
+                                struct error *error)
+{
     for (size_t i = 0; i < set->upsert_count; i++) {
-        enum status status = look_up(draft, set->upserts[i].id, &entry, error);
-        if (status != STATUS_OK)
-            return status;
-        if (entry->after == prepared[i])
+        if (known_entry(draft, set->upserts[i].id)->after == prepared[i])
             continue;
         if (json_array_append(outcome->upserted, prepared[i]) != 0)
             return no_memory(error);
-        json_decref(entry->after);
-        entry->after = json_incref(prepared[i]);
         outcome->changed = true;
     }
     for (size_t i = 0; i < set->delete_count; i++) {
-        enum status status = look_up(draft, set->deletes[i].id, &entry, error);
-        if (status != STATUS_OK)
-            return status;
+        const struct draft_entry *entry = known_entry(draft, set->deletes[i].id);
         if (!entry->after)
             continue;
         if (json_array_append_new(outcome->deleted, json_string(entry->id)) != 0)
             return no_memory(error);
-        json_decref(entry->after);
-        entry->after = NULL;
         outcome->changed = true;
     }
     return STATUS_OK;
 }
 
-static enum status take_summaries(struct draft *draft, const json_t *summaries, bool *ret_changed,
-                                  struct error *error)
+/* The summaries that were named by now; NULL where these change nothing. */
+static enum status merge_summaries(const struct draft *draft, const json_t *summaries, json_t **ret,
+                                   struct error *error)
 {
     AUTO_JSON json_t *merged = draft->summaries ? json_deep_copy(draft->summaries) : json_object();
     const char *group;
     json_t *sections;
 
+    *ret = NULL;
     if (!merged)
         return no_memory(error);
     json_object_foreach(json_unconst(summaries), group, sections)
@@ -531,12 +539,30 @@ static enum status take_summaries(struct draft *draft, const json_t *summaries, 
         if (json_object_update(target, sections) != 0)
             return no_memory(error);
     }
-    *ret_changed = manifest_summaries_differ(draft->options.manifest, draft->summaries, merged);
-    if (!*ret_changed)
-        return STATUS_OK;
-    json_decref(draft->summaries);
-    draft->summaries = TAKE_PTR(merged);
+    if (manifest_summaries_differ(draft->options.manifest, draft->summaries, merged))
+        *ret = TAKE_PTR(merged);
     return STATUS_OK;
+}
+
+/* Cannot fail: all that could was done before. */
+static void take(struct draft *draft, const struct change_set *set, json_t *const *prepared,
+                 json_t *merged)
+{
+    for (size_t i = 0; i < set->upsert_count; i++) {
+        struct draft_entry *entry = known_entry(draft, set->upserts[i].id);
+        json_t *before = entry->after;
+        entry->after = json_incref(prepared[i]);
+        json_decref(before);
+    }
+    for (size_t i = 0; i < set->delete_count; i++) {
+        struct draft_entry *entry = known_entry(draft, set->deletes[i].id);
+        json_decref(entry->after);
+        entry->after = NULL;
+    }
+    if (merged) {
+        json_decref(draft->summaries);
+        draft->summaries = json_incref(merged);
+    }
 }
 
 enum status draft_apply(struct draft *draft, const struct change_set *set,
@@ -547,8 +573,8 @@ enum status draft_apply(struct draft *draft, const struct change_set *set,
         .deleted = json_array(),
     };
     AUTO_JSON json_t *guard = json_array(); /* owns what is prepared */
+    AUTO_JSON json_t *merged = NULL;
     AUTO_FREE json_t **prepared = calloc(set->upsert_count + 1, sizeof(json_t *));
-    bool summaries_changed = false;
 
     if (!outcome.upserted || !outcome.deleted || !guard || !prepared)
         return no_memory(error);
@@ -557,15 +583,16 @@ enum status draft_apply(struct draft *draft, const struct change_set *set,
         status = prepare_upserts(draft, set, prepared, error);
     for (size_t i = 0; i < set->upsert_count; i++) {
         if (prepared[i] && json_array_append_new(guard, prepared[i]) != 0)
-            return no_memory(error);
+            status = no_memory(error);
     }
     if (status == STATUS_OK)
-        status = take_facts(draft, set, prepared, &outcome, error);
+        status = list_outcome(draft, set, prepared, &outcome, error);
     if (status == STATUS_OK && set->summaries)
-        status = take_summaries(draft, set->summaries, &summaries_changed, error);
+        status = merge_summaries(draft, set->summaries, &merged, error);
     if (status != STATUS_OK)
         return status;
-    outcome.changed = outcome.changed || summaries_changed;
+    take(draft, set, prepared, merged);
+    outcome.changed = outcome.changed || merged;
     draft->changed = draft->changed || outcome.changed;
     *ret = outcome;
     outcome = (struct draft_outcome){0};

@@ -67,7 +67,8 @@ uint64_t draft_wall_ns(const struct draft *draft);
 const struct manifest *draft_manifest(const struct draft *draft);
 int64_t draft_revision(const struct draft *draft);
 
-/* A fact as it is by now; `ret` borrowed, valid until the next change. STATUS_NOT_FOUND. */
+/* A fact as it is by now; `ret` borrowed, valid until the next change. STATUS_NOT_FOUND;
+ * STATUS_INVALID: no id of a fact, or the draft has no agent. */
 MUST_CHECK enum status draft_find(struct draft *draft, const char *id, json_t **ret,
                                   struct error *error);
 

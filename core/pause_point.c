@@ -97,13 +97,13 @@ struct actor {
     enum pause_actor_state state;
     enum pause_point at; /* while it is held */
     uint64_t stops;
-    uint64_t failures;
+    unsigned fail_in[PAUSE_POINT_COUNT]; /* 0: never; 1: the next step there fails */
     unsigned visits[PAUSE_POINT_COUNT];
 };
 
 static struct actor actors[PAUSE_ACTORS_MAX];
 static _Thread_local unsigned own_actor; /* 0: nobody */
-static pause_visitor visitor;
+static _Atomic(pause_visitor) visitor;
 
 static void hold_actor_locked(struct actor *actor, enum pause_point point)
 {
@@ -132,8 +132,10 @@ static void hold_anybody_locked(struct point *here)
 
 void pause_here(enum pause_point point)
 {
-    if (visitor)
-        visitor(point);
+    pause_visitor visit = visitor;
+
+    if (visit)
+        visit(point);
     pthread_mutex_lock(&lock);
     struct point *here = &points[point];
     look_for_orders_locked();
@@ -151,10 +153,8 @@ void pause_here(enum pause_point point)
 bool pause_fails(enum pause_point point)
 {
     pthread_mutex_lock(&lock);
-    uint64_t *failures = &actors[own_actor].failures;
-    bool fails = own_actor && (*failures >> point & 1);
-    if (fails)
-        *failures &= ~(UINT64_C(1) << point);
+    unsigned *fail_in = &actors[own_actor].fail_in[point];
+    bool fails = *fail_in > 0 && --*fail_in == 0;
     pthread_mutex_unlock(&lock);
     return fails;
 }
@@ -193,10 +193,10 @@ void pause_actor_forget(unsigned actor)
     pthread_mutex_unlock(&lock);
 }
 
-void pause_actor_fail_at(unsigned actor, enum pause_point point)
+void pause_actor_fail_at(unsigned actor, enum pause_point point, unsigned nth)
 {
     pthread_mutex_lock(&lock);
-    actors[actor].failures |= UINT64_C(1) << point;
+    actors[actor].fail_in[point] = nth;
     pthread_mutex_unlock(&lock);
 }
 

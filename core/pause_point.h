@@ -120,14 +120,13 @@ void pause_actor_forget(unsigned actor);
 /* How often this actor has reached `point` since the last pause_reset(). */
 unsigned pause_actor_visits(unsigned actor, enum pause_point point);
 
-/* The actor's next pause_fails() at `point` says yes, once. */
-void pause_actor_fail_at(unsigned actor, enum pause_point point);
+/* The actor's `nth` pause_fails() at `point` (1 = the next) says yes, once. */
+void pause_actor_fail_at(unsigned actor, enum pause_point point, unsigned nth);
 
 /* Called by the code under test where a step can fail: true when a test wants this one to. */
 bool pause_fails(enum pause_point point);
 
-/* Called at every arrival of any thread, before anything else, with no lock held; NULL: nobody. Set
- * while no other thread runs. */
+/* Called at every arrival of any thread, before anything else, with no lock held; NULL: nobody. */
 typedef void (*pause_visitor)(enum pause_point point);
 void pause_set_visitor(pause_visitor visitor);
 

@@ -1,6 +1,7 @@
 #include "core/volume_commit.h"
 
 #include "core/fact.h"
+#include "core/log.h"
 #include "core/manifest.h"
 #include "core/mutant.h"
 #include "core/pause_point.h"
@@ -67,14 +68,24 @@ static int compare_entries(const void *a, const void *b)
 
 static int compare_paths(const void *a, const void *b, void *context)
 {
-    const struct commit_fact *facts = context;
+    const struct commit_fact *facts = *(const struct commit_fact *const *) context;
 
     return strcmp(facts[*(const size_t *) a].path, facts[*(const size_t *) b].path);
+}
+
+/* The journal's texts are only read. */
+static char *borrow(const char *text)
+{
+    char *borrowed;
+
+    memcpy(&borrowed, &text, sizeof borrowed);
+    return borrowed;
 }
 
 static void plan_journal(struct commit *commit)
 {
     const struct commit_request *request = commit->request;
+    const struct commit_fact *facts = request->facts;
     struct journal *journal = &commit->journal;
 
     *journal = (struct journal){
@@ -92,17 +103,16 @@ static void plan_journal(struct commit *commit)
     for (size_t i = 0; i < request->fact_count; i++) {
         const struct commit_fact *fact = &request->facts[i];
         commit->by_directory[i] = i;
-        /* The journal's texts are only read. */
-        commit->fact_ids[i] = (char *) (uintptr_t) fact->id;
+        commit->fact_ids[i] = borrow(fact->id);
         if (fact->existed)
             commit->old_entries[journal->old_count++] = (struct journal_old_entry){
                 .fact_id = commit->fact_ids[i],
-                .path = (char *) (uintptr_t) fact->path,
+                .path = borrow(fact->path),
             };
     }
     qsort(commit->old_entries, journal->old_count, sizeof *commit->old_entries, compare_entries);
     qsort_r(commit->by_directory, request->fact_count, sizeof *commit->by_directory, compare_paths,
-            (void *) (uintptr_t) request->facts);
+            &facts);
 }
 
 static enum status plan(struct commit *commit, struct error *error)
@@ -466,13 +476,11 @@ static enum aftermath take_back(const struct commit *commit, enum status reason)
 {
     const struct commit_request *request = commit->request;
     enum journal_owner owner;
-    enum status status;
 
     if (commit->temporary[0])
         (void) volume_do_unlink(request->volume, request->bucket_fd, commit->temporary, 0);
-    status =
-        volume_journal_owner(request->volume, request->bucket_fd, commit->operation, &owner, NULL);
-    if (status != STATUS_OK)
+    if (volume_journal_owner(request->volume, request->bucket_fd, commit->operation, &owner,
+                             NULL) != STATUS_OK)
         return AFTERMATH_UNKNOWN;
     switch (owner) {
     case JOURNAL_OURS_COMMITTED:
@@ -490,8 +498,9 @@ static enum aftermath take_back(const struct commit *commit, enum status reason)
             clean_up(commit);
             break;
         }
-        status = volume_rollback(request->volume, request->bucket_fd, request->manifest_name,
-                                 &commit->journal, NULL);
+        if (volume_rollback(request->volume, request->bucket_fd, request->manifest_name,
+                            &commit->journal, NULL) != STATUS_OK)
+            log_debug("commit.rollback", "what=\"the next operation takes the change back\"");
         break;
     }
     return AFTERMATH_OLD;

@@ -6,6 +6,21 @@
 
 #include <string.h>
 
+/* A journal that nobody could read back would stand in everybody's way for good. That it says
+ * committed takes a byte more than prepared. */
+static enum status check_readable(const struct text *bytes, struct error *error)
+{
+    AUTO_JOURNAL struct journal *journal = NULL;
+
+    if (bytes->size >= JOURNAL_BYTES_MAX)
+        return error_set(error, STATUS_TOO_LARGE, JOURNAL_NAME,
+                         "the change is too large for a journal of %u bytes", JOURNAL_BYTES_MAX);
+    enum status status = journal_parse(bytes->bytes, bytes->size, &journal, error);
+    if (status == STATUS_CORRUPT && error)
+        error->status = STATUS_INVALID;
+    return volume_error_at(error, status == STATUS_CORRUPT ? STATUS_INVALID : status, JOURNAL_NAME);
+}
+
 enum status volume_journal_place(const struct volume *volume, int bucket_fd,
                                  const struct journal *journal, struct error *error)
 {
@@ -14,10 +29,12 @@ enum status volume_journal_place(const struct volume *volume, int bucket_fd,
     journal_write(journal, &bytes);
     if (!text_ok(&bytes))
         return error_set(error, STATUS_NO_MEMORY, JOURNAL_NAME, "no memory for the journal");
+    enum status status = check_readable(&bytes, error);
+    if (status != STATUS_OK)
+        return status;
     if (MUTANT(JOURNAL_NOT_EXCLUSIVE))
         return volume_replace_file(volume, bucket_fd, JOURNAL_NAME, bytes.bytes, bytes.size, error);
-    enum status status =
-        volume_place_new(volume, bucket_fd, JOURNAL_NAME, bytes.bytes, bytes.size, error);
+    status = volume_place_new(volume, bucket_fd, JOURNAL_NAME, bytes.bytes, bytes.size, error);
     if (status == STATUS_CONFLICT)
         return error_set(error, status, JOURNAL_NAME, "somebody else has begun a commit meanwhile");
     return status;

@@ -12,7 +12,9 @@
 #include "core/journal.h"
 #include "core/volume.h"
 
-/* STATUS_CONFLICT: a journal lies there already, and it is somebody else's. Where the volume knows
+/* STATUS_CONFLICT: a journal lies there already, and it is somebody else's. STATUS_TOO_LARGE,
+ * STATUS_INVALID: it would be one that no reader takes (a fact in a place that the format does not
+ * allow). Where the volume knows
  * neither hard links nor RENAME_NOREPLACE, a listing stands in for the exclusive creation. */
 MUST_CHECK enum status volume_journal_place(const struct volume *volume, int bucket_fd,
                                             const struct journal *journal, struct error *error);

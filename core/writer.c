@@ -216,7 +216,8 @@ static size_t evaluate_all(struct waiter **members, size_t count, struct draft *
         else
             members[kept++] = members[i];
     }
-    memcpy(members + kept, later, later_count * sizeof(struct waiter *));
+    for (size_t i = 0; i < later_count; i++)
+        members[kept + i] = later[i];
     return kept;
 }
 

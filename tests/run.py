@@ -70,9 +70,14 @@ def criterion_counts(output):
     return passing, tested - passing, 0
 
 
-# chaos/: every schedule once, some made by chance, and everything at once for a moment. `make chaos` goes on for longer.
+# chaos/: every schedule once, some made by chance, and everything at once for a moment; `make chaos`
+# goes on for longer.
 REPLAYS = (("schedules",), ("random", "--random", "--rounds", "40"),
            ("together", "--together", "--seconds", "3"))
+
+
+# Scenarios side by side, each up to its own bound.
+EXPLORER = ("--jobs", str(os.cpu_count() or 1))
 
 
 def race_counts(output):
@@ -133,6 +138,10 @@ def main():
         if wanted(f"chaos/{name}", arguments.patterns):
             output, code, seconds = run([str(replay), *options], env)
             totals.add(f"chaos/{name}", *judge(race_counts(output), code), seconds, output)
+    explorer = build / "chaos" / "explorer" / "run"
+    if not arguments.tsan and explorer.exists() and wanted("chaos/explorer", arguments.patterns):
+        output, code, seconds = run([str(explorer), *EXPLORER], env)
+        totals.add("chaos/explorer", *judge(race_counts(output), code), seconds, output)
     for script in sorted((ROOT / "tests" / "integration").glob("test_*.py")):
         if arguments.tsan and not arguments.patterns and script.name not in TSAN_SCRIPTS:
             continue

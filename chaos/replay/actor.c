@@ -169,9 +169,9 @@ unsigned actor_alive(struct actor *actor)
     return count;
 }
 
-void actor_refuse(struct actor *actor)
+void actor_refuse(struct actor *actor, unsigned nth)
 {
-    pause_actor_fail_at(actor->threads[0].number, PAUSE_INSTALL_BEFORE_COMMIT);
+    pause_actor_fail_at(actor->threads[0].number, PAUSE_INSTALL_BEFORE_COMMIT, nth);
 }
 
 const char *actor_outcome(const struct actor *actor)

@@ -24,11 +24,16 @@ enum actor_where {
     ACTOR_ENDED, /* all have */
 };
 
-/* A refresh of these scopes, all files read again; it begins with the first actor_lead(). Its
- * threads take the numbers from `first_number` on, one a scope. `in_table`: it is a run of the
- * node's own table, which searches may join. */
+enum refresh_kind {
+    REFRESH_COMPLETE,    /* every file is read again */
+    REFRESH_INCREMENTAL, /* what has changed, if anything */
+    REFRESH_IN_TABLE,    /* complete, and a run of the node's own table, which searches may join */
+};
+
+/* A refresh of these scopes; it begins with the first actor_lead(). Its threads take the numbers
+ * from `first_number` on, one a scope. */
 struct actor *actor_refresh(struct temp_store *store, const struct step_scope *scopes, size_t count,
-                            unsigned first_number, bool in_table);
+                            unsigned first_number, enum refresh_kind kind);
 
 struct writer;
 
@@ -69,8 +74,9 @@ MUST_CHECK enum status write_step(struct writer *writer, const struct step *step
 /* How many of its threads have not ended by now; does not wait. */
 unsigned actor_alive(struct actor *actor);
 
-/* The index will refuse the write's install. */
-void actor_refuse(struct actor *actor);
+/* The index will refuse the actor's `nth` transaction (1 = the next), as with a full disk. Of a
+ * refresh: of its first thread. */
+void actor_refuse(struct actor *actor, unsigned nth);
 
 /* After its end: how it went, e.g. "ok" or "io". */
 const char *actor_outcome(const struct actor *actor);

@@ -27,8 +27,8 @@ struct actor {
     struct writer *writer;
     const struct step *step;
     unsigned reader;
-    bool in_table;         /* a refresh: through the node's own table */
-    struct asking *asking; /* a search */
+    enum refresh_kind kind; /* a refresh */
+    struct asking *asking;  /* a search */
 };
 
 struct actor *actor_create(struct temp_store *store, size_t threads, unsigned first_number,

@@ -25,13 +25,12 @@ static void make_view(const struct store *store, struct store *ret)
 }
 
 static void run_in(struct store *store, struct index_reader *reader, const struct scope *scope,
-                   struct refresh_result *ret)
+                   unsigned wishes, struct refresh_result *ret)
 {
     struct refresh_run run;
     uint64_t number;
 
-    if (refresh_request(store->refreshes, scope, REFRESH_URGENT, REFRESH_WISH_FULL, &number) !=
-            STATUS_OK ||
+    if (refresh_request(store->refreshes, scope, REFRESH_URGENT, wishes, &number) != STATUS_OK ||
         !refresh_claim(store->refreshes, scope, &run))
         test_die("the scope is being refreshed already");
     refresher_run(store, reader, &run, ret);
@@ -47,8 +46,9 @@ static void run_refresh(struct actor_thread *thread)
     if (!view || index_reader_create(actor->store->store->index, &reader, NULL) != STATUS_OK)
         test_die("no memory for a refresh");
     make_view(actor->store->store, view);
-    run_in(actor->in_table ? actor->store->store : view, reader,
-           &actor->scopes[thread - actor->threads], &result);
+    run_in(actor->kind == REFRESH_IN_TABLE ? actor->store->store : view, reader,
+           &actor->scopes[thread - actor->threads],
+           actor->kind == REFRESH_INCREMENTAL ? REFRESH_WISH_NONE : REFRESH_WISH_FULL, &result);
     thread->status = result.status;
     refresh_table_destroy(&view->refreshes);
     index_reader_destroy(&reader);
@@ -56,11 +56,11 @@ static void run_refresh(struct actor_thread *thread)
 }
 
 struct actor *actor_refresh(struct temp_store *store, const struct step_scope *scopes, size_t count,
-                            unsigned first_number, bool in_table)
+                            unsigned first_number, enum refresh_kind kind)
 {
     struct actor *actor = actor_create(store, count, first_number, run_refresh);
 
-    actor->in_table = in_table;
+    actor->kind = kind;
     for (size_t i = 0; i < count; i++) {
         char name[2 * STEP_NAME_SIZE];
         (void) snprintf(name, sizeof name, "%s/%s", scopes[i].user, scopes[i].agent);

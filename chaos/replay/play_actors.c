@@ -111,7 +111,10 @@ static void begin_refresh(struct player *player, const struct step *step)
     *led = (struct led){
         .actor = actor_refresh(player->store, everything ? player->scopes : step->scopes,
                                everything ? player->scope_count : step->scope_count,
-                               (number_of(step) - 1) * STEP_SCOPES_MAX + 1, step->in_table),
+                               (number_of(step) - 1) * STEP_SCOPES_MAX + 1,
+                               step->in_table       ? REFRESH_IN_TABLE
+                               : step->changes_only ? REFRESH_INCREMENTAL
+                                                    : REFRESH_COMPLETE),
     };
 }
 
@@ -200,6 +203,18 @@ static void wake_refreshes(struct player *player)
     }
 }
 
+/* The places in the queue of those who were in it before. */
+static unsigned places_of_blocked(struct player *player)
+{
+    unsigned places = 0;
+
+    for (size_t i = 0; i < PLAYER_ACTORS; i++) {
+        if (player->refreshes[i].blocked)
+            places += actor_alive(player->refreshes[i].actor);
+    }
+    return places;
+}
+
 /* Waits for its end; false when it has lost its compare-and-set and waits now, with what it has
  * read anew, behind another one that stands in a transaction. */
 static bool comes_to_its_end(struct player *player, struct led *led)
@@ -211,7 +226,8 @@ static bool comes_to_its_end(struct player *player, struct led *led)
         if (alive == 0)
             return true;
         const struct led *next = longest_blocked(player->refreshes, NULL);
-        if (next && actor_stands(next->actor) && install_queue_length(installs) > alive)
+        if (next && actor_stands(next->actor) &&
+            install_queue_length(installs) >= places_of_blocked(player) + alive)
             return false;
         temp_nap();
     }
@@ -364,7 +380,15 @@ void play_write_refuse(struct player *player, const struct step *step)
     struct led *led = begun(player, player->writes, step);
 
     if (led)
-        actor_refuse(led->actor);
+        actor_refuse(led->actor, step->second ? 2 : 1);
+}
+
+void play_refresh_refuse(struct player *player, const struct step *step)
+{
+    struct led *led = begun(player, player->refreshes, step);
+
+    if (led)
+        actor_refuse(led->actor, step->second ? 2 : 1);
 }
 
 /* ---- the end ---- */

@@ -101,6 +101,16 @@ void play_peer_recover(struct player *player, const struct step *step)
     ask_peer(player, "recover", step);
 }
 
+void play_hide(struct player *player, const struct step *step)
+{
+    ask_peer(player, "hide", step);
+}
+
+void play_show(struct player *player, const struct step *step)
+{
+    ask_peer(player, "show", step);
+}
+
 /* ---- what cannot be read ---- */
 
 static const char *const kind_names[] = {

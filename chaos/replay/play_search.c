@@ -131,15 +131,17 @@ static void search(struct player *player, const struct step *step, unsigned read
         temp_store_scope(name, &scopes[i]);
     }
     seen->found = json_object();
+    /* From before the builder begins until after it has ended: what a write has asked for in the
+     * background is done meanwhile, sooner or later. */
+    uint64_t refreshes = atomic_load(&store->counters.refreshes);
     if (reader == 0)
         builder_start(&builder, step);
-    uint64_t refreshes = atomic_load(&store->counters.refreshes);
     if (step->files != NOT_SAID)
         temp_calls_count(TEMP_CALL_OPEN, ".md");
     seen->status = searcher_run(store, &request, &result, &seen->error);
-    seen->refreshes = atomic_load(&store->counters.refreshes) - refreshes;
     seen->files = step->files != NOT_SAID ? temp_calls_counted() : 0;
     builder_stop(&builder);
+    seen->refreshes = atomic_load(&store->counters.refreshes) - refreshes;
     if (seen->status == STATUS_OK)
         take_result(&request, &result, seen);
 }
@@ -356,6 +358,15 @@ void play_ask_looks(struct player *player, const struct step *step)
 void play_ask_joins(struct player *player, const struct step *step)
 {
     lead_search(player, step, PAUSE_SET(SEARCH_AFTER_JOIN));
+}
+
+/* Where it looks at the index once only, it ends here. */
+void play_ask_goes_on(struct player *player, const struct step *step)
+{
+    struct asking *asking = asking_of(player, step);
+
+    actor_lead(asking->actor, PAUSE_SET(SEARCH_BEFORE_QUERY));
+    (void) actor_await(asking->actor);
 }
 
 void play_ask_answers(struct player *player, const struct step *step)

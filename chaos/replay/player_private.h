@@ -6,10 +6,11 @@
 #include "chaos/replay/actor.h"
 #include "chaos/replay/player.h"
 
-#define PLAYER_READERS 12 /* 0 is the player's own, then come the own writes', then the searches'  \
-                           */
-#define PLAYER_ACTORS 10  /* refreshes, and as many writes */
-#define PLAYER_TABLE 5    /* the first of the refreshes that are in the node's table: T1 is R6 */
+#define PLAYER_READERS                                                                             \
+    12                   /* 0 is the player's own, then come the own writes', then the searches'   \
+                          */
+#define PLAYER_ACTORS 10 /* refreshes, and as many writes */
+#define PLAYER_TABLE 5   /* the first of the refreshes that are in the node's table: T1 is R6 */
 #define PLAYER_ASKERS 2
 #define PLAYER_BROKEN 4
 
@@ -105,6 +106,8 @@ void play_peer_restore(struct player *player, const struct step *step);
 void play_peer_touch(struct player *player, const struct step *step);
 void play_peer_freeze(struct player *player, const struct step *step);
 void play_peer_recover(struct player *player, const struct step *step);
+void play_hide(struct player *player, const struct step *step);
+void play_show(struct player *player, const struct step *step);
 void play_break(struct player *player, const struct step *step);
 void play_repair(struct player *player, const struct step *step);
 void play_break_fact(struct player *player, const struct step *step);
@@ -115,12 +118,14 @@ void play_refresh_read(struct player *player, const struct step *step);
 void play_refresh_install(struct player *player, const struct step *step);
 void play_refresh_publish(struct player *player, const struct step *step);
 void play_refresh_all(struct player *player, const struct step *step);
+void play_refresh_refuse(struct player *player, const struct step *step);
 void play_write_commit(struct player *player, const struct step *step);
 void play_write_install(struct player *player, const struct step *step);
 void play_write_all(struct player *player, const struct step *step);
 void play_write_refuse(struct player *player, const struct step *step);
 void play_ask_looks(struct player *player, const struct step *step);
 void play_ask_joins(struct player *player, const struct step *step);
+void play_ask_goes_on(struct player *player, const struct step *step);
 void play_ask_answers(struct player *player, const struct step *step);
 void play_search(struct player *player, const struct step *step);
 void play_state(struct player *player, const struct step *step);

@@ -29,6 +29,8 @@ enum step_verb {
     STEP_PEER_TOUCH,    /* the same manifest with a newer time */
     STEP_PEER_FREEZE,   /* from here on time and size of manifests stay */
     STEP_PEER_RECOVER,
+    STEP_HIDE, /* the user's directory is not there */
+    STEP_SHOW,
     STEP_BREAK, /* the manifest cannot be read */
     STEP_REPAIR,
     STEP_BREAK_FACT,
@@ -40,6 +42,7 @@ enum step_verb {
     STEP_REFRESH_INSTALL, /* the rows are in the transaction, which is still open */
     STEP_REFRESH_PUBLISH, /* to the end */
     STEP_REFRESH_ALL,
+    STEP_REFRESH_REFUSE, /* the index will refuse the install of this refresh */
     /* an own write in a thread of its own */
     STEP_WRITE_COMMIT,  /* committed, the user's lock is free, the index has not heard of it */
     STEP_WRITE_INSTALL, /* to the end */
@@ -48,6 +51,7 @@ enum step_verb {
     /* a search in a thread of its own */
     STEP_ASK_LOOKS,   /* it has looked at the manifest, not yet at the index */
     STEP_ASK_JOINS,   /* it will wait for somebody else's refresh */
+    STEP_ASK_GOES_ON, /* to where it looks at the index again, or to the end */
     STEP_ASK_ANSWERS, /* to the end */
     /* the node */
     STEP_SEARCH,
@@ -79,6 +83,8 @@ struct step {
     char word[STEP_NAME_SIZE]; /* of STEP_PEER_DIE: after which step; of a fact's: its id */
     bool blocked;              /* it must not get there now */
     bool fails;                /* it must end in an error on the way */
+    bool changes_only;         /* the refresh reads only what has changed */
+    bool second;               /* not the next transaction, the one after it */
     bool in_table;             /* the refresh is one of the node's own table */
     /* what a search must find */
     json_t *result; /* "a/f1" to its text; "error": no fresh answer; "truth": what lies on the

@@ -215,11 +215,15 @@ static bool read_nothing(struct parser *parser)
         parser->step->blocked = true;
     if (take(parser, "fails"))
         parser->step->fails = true;
+    if (take(parser, "second"))
+        parser->step->second = true;
     return true;
 }
 
 static bool read_scope_or_everything(struct parser *parser)
 {
+    if (take(parser, "changes"))
+        parser->step->changes_only = true;
     return take(parser, "everything") || read_scope(parser, true);
 }
 
@@ -338,6 +342,8 @@ static const struct step_form {
     {"peer", "touch", STEP_PEER_TOUCH, read_user},
     {"peer", "freeze", STEP_PEER_FREEZE, read_nothing},
     {"peer", "recover", STEP_PEER_RECOVER, read_user},
+    {"peer", "hide", STEP_HIDE, read_user},
+    {"peer", "show", STEP_SHOW, read_user},
     {"break", "manifest", STEP_BREAK, read_user},
     {"repair", "manifest", STEP_REPAIR, read_user},
     {"break", "fact", STEP_BREAK_FACT, read_word_and_changes},
@@ -348,6 +354,7 @@ static const struct step_form {
     {"R", "install", STEP_REFRESH_INSTALL, read_nothing},
     {"R", "publish", STEP_REFRESH_PUBLISH, read_nothing},
     {"R", "all", STEP_REFRESH_ALL, read_scope_or_everything},
+    {"R", "refuse", STEP_REFRESH_REFUSE, read_nothing},
     {"T", "capture", STEP_REFRESH_CAPTURE, read_scope_or_everything},
     {"T", "facts", STEP_REFRESH_FACTS, read_nothing},
     {"T", "read", STEP_REFRESH_READ, read_nothing},
@@ -355,6 +362,7 @@ static const struct step_form {
     {"T", "publish", STEP_REFRESH_PUBLISH, read_nothing},
     {"Q", "looks", STEP_ASK_LOOKS, read_scopes},
     {"Q", "joins", STEP_ASK_JOINS, read_scopes},
+    {"Q", "goes-on", STEP_ASK_GOES_ON, read_nothing},
     {"Q", "answers", STEP_ASK_ANSWERS, read_answer},
     {"W", "commit", STEP_WRITE_COMMIT, read_scope_and_changes},
     {"W", "install", STEP_WRITE_INSTALL, read_nothing},

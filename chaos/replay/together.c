@@ -307,10 +307,10 @@ void run_together(uint64_t seed, unsigned seconds, struct peer_process *peer,
 {
     struct crowd crowd = {.seed = seed};
 
-    open_crowd(&crowd, peer);
     pause_reset();
     pause_seed = seed;
     pause_set_visitor(pause_by_chance);
+    open_crowd(&crowd, peer);
     start_workers(&crowd);
     lead_peer(&crowd, peer, seconds);
     stop_workers(&crowd);

@@ -142,7 +142,15 @@ class Document(ProcessCase):
             "get_fact": {"user_id": "u1", "fact_id": "fact_1"}, "get_memory": {"user_id": "u1"},
             "export_memory": {"user_id": "u1"}, "reload_memory": {"user_id": "u1"},
             "get_summaries": {"user_id": "u1"}, "verify": {"user_id": "u1"}, "scopes": {},
-            "capabilities": {}, "status": {},
+            "capabilities": {}, "status": {}, "create_fact": {"user_id": "w", "content": "one"},
+            "remember_memory": {"user_id": "w", "content": "two"},
+            "update_fact": {"user_id": "u1", "fact_id": "fact_1", "confidence": 0.5},
+            "delete_fact": {"user_id": "u1", "fact_id": "fact_2"},
+            "apply_changes": {"user_id": "w", "upserts": [{"content": "three"}]},
+            "update_summaries": {"user_id": "w", "summaries": {"user": {}}},
+            "clear_memory": {"user_id": "w", "all": True},
+            "import_memory": {"user_id": "w", "memory_data": {"facts": []}, "memory": True},
+            "delete_memory": {"user_id": "w", "all": True}, "migrate": {"user_id": "w"},
         }
         documented = reference()
         self.assertEqual(set(calls) | {"search"}, set(documented))
@@ -195,7 +203,7 @@ class Document(ProcessCase):
         asked = {
             -32601: ("sing", {}), -32602: ("search", {"query": "tea"}),
             -32001: ("get_fact", {"user_id": "u1", "fact_id": "fact_9"}),
-            -32006: ("create_fact", {"user_id": "u1"}),
+            -32006: ("add", {"user_id": "u1"}),
         }
         for code, (method, params) in asked.items():
             with self.subTest(code=code):

@@ -597,6 +597,15 @@ class Server:
         with open(path, "wb") as file:
             file.write(self.BROKEN[request["kind"]](text))
 
+    def do_hide(self, user, _agent, _request):
+        """The user's directory is gone, as when it was moved away."""
+        bucket = self.peer.bucket(user)
+        os.rename(bucket, self.aside(bucket))
+
+    def do_show(self, user, _agent, _request):
+        bucket = self.peer.bucket(user)
+        os.rename(self.aside(bucket), bucket)
+
     def do_repair(self, user, _agent, _request):
         path = self.peer.manifest_path(user)
         os.rename(self.aside(path), path)

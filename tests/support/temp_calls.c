@@ -45,6 +45,9 @@ static struct nth_fault nth;
 static const char *short_end;
 static size_t short_bytes;
 static bool locks_are_ignored;
+static pthread_cond_t let_go = PTHREAD_COND_INITIALIZER;
+static enum temp_call hanging_call;
+static const char *hanging_end;
 
 const char *temp_call_name(enum temp_call call)
 {
@@ -126,8 +129,10 @@ static int verdict_on(enum temp_call call, int fd, const char *name, bool *ret_a
 
     *ret_after = false;
     (void) pthread_mutex_lock(&lock);
-    if (fault_count > 0 || counted_end || nth.is_armed) {
+    if (fault_count > 0 || counted_end || nth.is_armed || hanging_end) {
         full_path(fd, name, path);
+        while (hanging_end && hanging_call == call && ends_with(path, hanging_end))
+            (void) pthread_cond_wait(&let_go, &lock);
         if (counted_end && counted_call == call && ends_with(path, counted_end))
             counted++;
         for (size_t i = 0; sys_errno == 0 && i < fault_count; i++) {
@@ -341,6 +346,14 @@ void temp_calls_struck(char *ret, size_t size)
     (void) pthread_mutex_unlock(&lock);
 }
 
+void temp_calls_hang(enum temp_call call, const char *path_end)
+{
+    (void) pthread_mutex_lock(&lock);
+    hanging_call = call;
+    hanging_end = path_end;
+    (void) pthread_mutex_unlock(&lock);
+}
+
 void temp_calls_write_short(const char *path_end, size_t bytes)
 {
     (void) pthread_mutex_lock(&lock);
@@ -388,6 +401,8 @@ void temp_calls_reset(void)
     frozen_end = NULL;
     short_end = NULL;
     locks_are_ignored = false;
+    hanging_end = NULL;
+    (void) pthread_cond_broadcast(&let_go);
     nth = (struct nth_fault){.is_armed = false};
     (void) pthread_mutex_unlock(&lock);
 }

@@ -40,12 +40,15 @@ void temp_calls_fail(enum temp_call call, const char *path_end, int sys_errno, u
 void temp_calls_lose_answer(enum temp_call call, const char *path_end, int sys_errno, unsigned skip,
                             unsigned times);
 
-/* Of all calls that this thread makes from now on, whatever their kind, the `nth` (1: the next) and
- * the `times - 1` after it fail (`times` 0: and all that follow). */
-void temp_calls_fail_nth(unsigned nth, int sys_errno, unsigned times);
+/* Of all calls that this thread makes from now on, whatever their kind, the `number`th (1: the
+ * next) and the `times - 1` after it fail (`times` 0: and all that follow). */
+void temp_calls_fail_nth(unsigned number, int sys_errno, unsigned times);
 
 /* What it struck first, as "kind path"; "" when that many calls were never made. */
 void temp_calls_struck(char *ret, size_t size);
+
+/* Such calls do not return before temp_calls_reset(). */
+void temp_calls_hang(enum temp_call call, const char *path_end);
 
 /* A write to such a file takes `bytes` at most. */
 void temp_calls_write_short(const char *path_end, size_t bytes);

@@ -39,6 +39,13 @@ static void copy_file(struct temp_volume *volume, const char *from, const char *
     temp_volume_write(volume, to, bytes, size);
 }
 
+/* A backup that is not there counts as put back already. */
+static void put_back(struct temp_volume *volume, const char *backup, const char *path)
+{
+    if (temp_volume_exists(volume, backup))
+        copy_file(volume, backup, path);
+}
+
 static void restore_fact(struct temp_volume *volume, const char *bucket, const char *recovery,
                          const json_t *journal, const char *id)
 {
@@ -55,7 +62,7 @@ static void restore_fact(struct temp_volume *volume, const char *bucket, const c
         (void) snprintf(name, sizeof name, "%.250s.md", id);
         path_in(recovery, name, backup);
         path_in(bucket, old_path, path);
-        copy_file(volume, backup, path);
+        put_back(volume, backup, path);
         return;
     }
     if (!agent || scope_agent_fold(agent, folded, NULL) != STATUS_OK)
@@ -84,7 +91,7 @@ static void roll_back(struct temp_volume *volume, const char *bucket, const char
     if (json_integer_value(json_object_get(journal, "expectedRevision")) == 0)
         temp_volume_remove(volume, manifest);
     else
-        copy_file(volume, backup, manifest);
+        put_back(volume, backup, manifest);
 }
 
 static void recover(struct temp_volume *volume, const char *bucket)

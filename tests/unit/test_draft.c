@@ -452,6 +452,8 @@ Test(draft, facts_need_an_agent)
     REFUSED(STATUS_INVALID, "");
     (void) want_delete("f1");
     REFUSED(STATUS_INVALID, "");
+    json_t *fact = NULL;
+    cr_expect_eq(draft_find(draft, "f1", &fact, NULL), STATUS_INVALID);
     want_summary("user", "workContext", "new");
     APPLY(true);
 }

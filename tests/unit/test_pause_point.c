@@ -255,14 +255,21 @@ Test(pause_point, only_the_named_actor_fails_and_only_once)
     struct led led = {.actor = 1};
     pthread_t thread;
 
-    pause_actor_fail_at(1, PAUSE_INSTALL_BEFORE_COMMIT);
-    cr_expect_not(pause_fails(PAUSE_INSTALL_BEFORE_COMMIT));
-    for (int i = 0; i < 2; i++) {
-        cr_assert_eq(pthread_create(&thread, NULL, be_led, &led), 0);
-        (void) pthread_join(thread, NULL);
-        cr_expect_eq(led.failed, i == 0);
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        pause_actor_fail_at(1, PAUSE_INSTALL_BEFORE_COMMIT, nth);
+        cr_expect_not(pause_fails(PAUSE_INSTALL_BEFORE_COMMIT));
+        for (unsigned i = 1; i <= 3; i++) {
+            cr_assert_eq(pthread_create(&thread, NULL, be_led, &led), 0);
+            (void) pthread_join(thread, NULL);
+            cr_expect_eq(led.failed, i == nth);
+        }
     }
     expect_ended(1);
+    pause_actor_fail_at(1, PAUSE_INSTALL_BEFORE_COMMIT, 1);
+    pause_actor_forget(1);
+    cr_assert_eq(pthread_create(&thread, NULL, be_led, &led), 0);
+    (void) pthread_join(thread, NULL);
+    cr_expect_not(led.failed);
 }
 
 Test(pause_point, what_is_armed_for_anybody_holds_no_actor)

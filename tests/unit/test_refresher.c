@@ -311,6 +311,76 @@ Test(refresher, a_forgotten_scope_is_refreshed_by_the_next_search)
     EXPECT_REFRESHED(store, "u/a", "f1=one f2=two");
 }
 
+/* A commit gets as far as its manifest after the refresh has looked for a journal, and whoever
+ * takes it back does so manifest first: what is captured then is right, what is read is not. */
+Test(refresher, a_change_that_is_taken_back_manifest_first_is_not_read)
+{
+    const struct temp_change change = {.kind = TEMP_ADD, .id = "f9", .text = "note never"};
+    const struct temp_commit commit = {.user = "u", .agent = "a", .changes = &change, .count = 1};
+    char path[SCOPE_PATH_MAX];
+
+    temp_store_usual(store, false);
+    pause_arm(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    struct temp_refresh *running = temp_refresh_start(store, "u/a", REFRESH_WISH_FULL);
+    cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_BEFORE_CAPTURE, LONG_MS));
+    struct temp_writer *writer = temp_writer_begin(store->volume, &commit);
+    temp_writer_run(writer, TEMP_STEP_MANIFEST, 0);
+    temp_volume_rollback(store->volume, "u");
+    pause_arm(PAUSE_SNAPSHOT_AFTER_READ);
+    pause_release(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    bool has_read = pause_wait_reached(PAUSE_SNAPSHOT_AFTER_READ, 1000);
+    cr_expect(!has_read, "a commit is under way, nothing is read");
+
+    temp_volume_fact_path("u", "a", "f9", path);
+    temp_volume_remove(store->volume, path);
+    temp_volume_remove(store->volume, "users/u/" JOURNAL_NAME);
+    temp_writer_abandon(&writer);
+    if (has_read)
+        pause_release(PAUSE_SNAPSHOT_AFTER_READ);
+    pause_reset();
+    (void) temp_refresh_join(&running);
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_expect_str_eq(answer.facts, "f1=one f2=two");
+}
+
+static void *recover_in_thread(void *context)
+{
+    struct scope scope;
+
+    temp_store_scope("u/a", &scope);
+    if (volume_recover(store->store->recovery, store->store->locks, store->store->volume, &scope,
+                       clock_deadline_ms(LONG_MS), context, NULL) != STATUS_OK)
+        *(enum recover_outcome *) context = RECOVER_IMPOSSIBLE;
+    return NULL;
+}
+
+/* Half way through, a reader who missed the journal finds the new manifest over the old facts,
+ * which the next compare sees; and never the old manifest over the new facts. */
+Test(refresher, a_recovery_puts_the_facts_back_before_the_manifest)
+{
+    const struct temp_change change = {.kind = TEMP_UPDATE, .id = "f1", .text = "note never"};
+    const struct temp_commit commit = {
+        .user = "u", .agent = "a", .changes = &change, .count = 1, .stop = TEMP_STEP_MANIFEST};
+    enum recover_outcome outcome = RECOVER_NOTHING;
+    pthread_t recoverer;
+
+    temp_store_usual(store, false);
+    pause_arm(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    struct temp_refresh *running = temp_refresh_start(store, "u/a", REFRESH_WISH_FULL);
+    cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_BEFORE_CAPTURE, LONG_MS));
+    (void) temp_volume_commit(store->volume, &commit);
+    pause_arm_after(PAUSE_REPLACE_BEFORE_RENAME, 1);
+    cr_assert_eq(pthread_create(&recoverer, NULL, recover_in_thread, &outcome), 0);
+    cr_assert(pause_wait_reached(PAUSE_REPLACE_BEFORE_RENAME, LONG_MS));
+    pause_release(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    (void) temp_refresh_join(&running);
+    pause_release(PAUSE_REPLACE_BEFORE_RENAME);
+    cr_assert_eq(pthread_join(recoverer, NULL), 0);
+    cr_expect_eq(outcome, RECOVER_ROLLED_BACK);
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_expect_str_eq(answer.facts, "f1=one f2=two");
+}
+
 /* Twice lost: the third try holds the user's lock, so that no own write can come between. */
 Test(refresher, who_lost_twice_installs_under_the_users_lock)
 {

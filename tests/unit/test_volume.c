@@ -1,9 +1,11 @@
 /* core/volume.h: links, faults of single calls, half reads, durable replacement, identity. */
 #include "core/clock.h"
+#include "core/pause_point.h"
 #include "core/volume_private.h"
 #include "tests/unit/volume_fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 /* ---- a table of calls that fails on demand ---- */
 
@@ -592,6 +594,35 @@ Test(volume, a_replaced_file_keeps_its_mode_and_a_new_one_takes_its_directorys)
     cr_expect(eq(u32, status.st_mode & 07777, 0750));
     cr_expect(file_is(dir, "old", "after"));
     cr_expect(file_is(dir, "new", "bytes"));
+}
+
+static void *replace_in_thread(void *context)
+{
+    *(enum status *) context =
+        volume_replace_file(volume, volume_root_fd(volume), "kept", "after", 5, NULL);
+    return NULL;
+}
+
+Test(volume, the_old_bytes_are_there_until_the_new_ones_are_complete)
+{
+    AUTO_LISTING struct listing listing = {0};
+    enum status status = STATUS_INTERNAL;
+    pthread_t thread;
+    size_t temporaries = 0;
+
+    put_file(dir, "kept", "before");
+    pause_arm(PAUSE_REPLACE_BEFORE_RENAME);
+    cr_assert(eq(int, pthread_create(&thread, NULL, replace_in_thread, &status), 0));
+    cr_assert(pause_wait_reached(PAUSE_REPLACE_BEFORE_RENAME, 5000));
+    cr_expect(file_is(dir, "kept", "before"));
+    cr_assert(eq(int, volume_list(volume, -1, ".", &listing, NULL), STATUS_OK));
+    for (size_t i = 0; i < listing.count; i++)
+        temporaries += volume_name_is_temporary_of(listing.entries[i].name, "kept");
+    cr_expect(eq(sz, temporaries, 1));
+    pause_release(PAUSE_REPLACE_BEFORE_RENAME);
+    cr_assert(eq(int, pthread_join(thread, NULL), 0));
+    cr_expect(eq(int, status, STATUS_OK));
+    cr_expect(file_is(dir, "kept", "after"));
 }
 
 Test(volume, a_replaced_file_keeps_owner_and_group)

@@ -295,6 +295,25 @@ Test(volume_commit, changes_a_misplaced_fact_where_it_lies)
     EXPECT_NOTHING_LEFT();
 }
 
+/* A journal that names it would be refused by whoever has to take the change back. */
+Test(volume_commit, of_a_fact_in_a_place_without_a_sound_name_is_refused)
+{
+    char from[SCOPE_PATH_MAX];
+    char to[SCOPE_PATH_MAX];
+
+    in_bucket(commit.paths[0], from);
+    in_bucket("agents/a/facts/odd\001name/f1.md", to);
+    temp_volume_make_dir(files, BUCKET "/agents/a/facts/odd\001name");
+    temp_volume_rename(files, from, to);
+    json_decref(before);
+    before = temp_tree_read(files, BUCKET);
+    (void) snprintf(commit.paths[0], sizeof commit.paths[0], "agents/a/facts/odd\001name/f1.md");
+    run();
+    cr_expect_eq(commit.status, STATUS_INVALID, "%s", status_name(commit.status));
+    cr_expect_str_eq(commit.error.path, JOURNAL_NAME);
+    EXPECT_AS_BEFORE();
+}
+
 /* ---- a silly-renamed file, V8 ---- */
 
 Test(volume_commit, succeeds_though_its_backups_cannot_go)
@@ -620,4 +639,25 @@ Test(volume_commit, without_space_nothing_has_happened)
     run();
     cr_expect_eq(commit.status, STATUS_OK);
     EXPECT_NOTHING_LEFT();
+}
+
+/* ---- names of what is not yet renamed ---- */
+
+/* A name is cut where it would get too long. */
+Test(volume_commit, a_temporary_tells_whose_it_is)
+{
+    char name[FACT_ID_MAX + 8];
+    char temporary[NAME_MAX + 1];
+
+    memset(name, 'x', FACT_ID_MAX);
+    (void) snprintf(name + FACT_ID_MAX, 8, ".md");
+    (void) snprintf(temporary, sizeof temporary, ".%.200s." HEX ".tmp", name);
+    cr_expect(volume_name_is_temporary_of(temporary, name));
+    cr_expect(volume_name_is_temporary_of(".f.md." HEX ".tmp", "f.md"));
+    cr_expect(!volume_name_is_temporary_of(".f.md." HEX ".tmp", "g.md"));
+    cr_expect(!volume_name_is_temporary_of(".ff.md." HEX ".tmp", "f.md"));
+    cr_expect(!volume_name_is_temporary_of(".f.md." HEX ".tmp", "f.m"));
+    cr_expect(!volume_name_is_temporary_of(".f.md.tmp", "f.md"));
+    cr_expect(!volume_name_is_temporary_of("", ""));
+    cr_expect(!volume_name_is_temporary_of("." HEX ".tmp", ""));
 }

@@ -11,7 +11,9 @@
 static struct temp_volume *files;
 static struct volume *volume;
 static int bucket_fd;
-static char *ids[] = {(char *) (uintptr_t) "f1"};
+static char operation[] = "0123456789abcdef0123456789abcdef";
+static char id[] = "f1";
+static char *ids[] = {id};
 static struct journal journal;
 
 static void set_up(void)
@@ -22,7 +24,7 @@ static void set_up(void)
     cr_assert(eq(int, volume_open(&options, &volume, NULL), STATUS_OK));
     cr_assert(eq(int, volume_open_dir(volume, -1, "users/u", &bucket_fd, NULL), STATUS_OK));
     journal = (struct journal){
-        .operation_id = (char *) (uintptr_t) "0123456789abcdef0123456789abcdef",
+        .operation_id = operation,
         .state = JOURNAL_PREPARED,
         .has_agent = true,
         .agent = "a",
@@ -220,4 +222,25 @@ Test(volume_journal, no_space_leaves_no_temporary)
         EXPECT_JOURNAL(JOURNAL_NOBODYS);
         temp_calls_reset();
     }
+}
+
+/* It could not be read any more, neither to be taken back nor to be cleaned up. */
+Test(volume_journal, one_that_is_too_large_to_be_read_is_not_placed)
+{
+    const size_t count = 350000;
+    AUTO_FREE char **many = calloc(count, sizeof *many);
+    AUTO_FREE char *texts = malloc(count * (FACT_ID_MAX + 1));
+    struct error error = {0};
+
+    cr_assert(many && texts);
+    for (size_t i = 0; i < count; i++) {
+        many[i] = texts + i * (FACT_ID_MAX + 1);
+        memset(many[i], 'x', FACT_ID_MAX);
+        (void) snprintf(many[i] + FACT_ID_MAX - 8, 9, "%08zu", i);
+    }
+    journal.fact_ids = many;
+    journal.fact_count = count;
+    cr_expect(eq(int, place(&error), STATUS_TOO_LARGE));
+    cr_expect_str_eq(error.path, JOURNAL_NAME);
+    EXPECT_JOURNAL(JOURNAL_NOBODYS);
 }

@@ -64,7 +64,7 @@ Test(writer, a_fact_of_ours_that_a_peer_deletes_is_gone)
 {
     temp_store_usual(store, false);
     open_writer();
-    AUTO_WRITE_RESULT struct write_result result = write_ok("u/a", "f3", "note three");
+    write_done("u/a", "f3", "note three");
     temp_volume_delete(store->volume, "u", "a", "f3");
     EXPECT_ASK(store, "u/a", "f1=one f2=two", "refreshed", 1);
 }
@@ -141,6 +141,31 @@ Test(writer, who_comes_during_a_commit_is_in_the_next_one)
     cr_expect_eq(revision_of("u"), base + 2);
     cr_expect_eq(atomic_load(&store->store->counters.commits), 2);
     EXPECT_ASK(store, "u/a", "f1=one f2=two " ALL_JOBS, "fresh", 0);
+}
+
+#define CROWD (WRITE_GROUP_MAX + 6)
+
+Test(writer, more_than_a_group_holds_are_in_several_commits)
+{
+    static struct job jobs[CROWD];
+    char ids[CROWD][8];
+
+    store->options.request_threads = CROWD + 1;
+    temp_store_usual(store, false);
+    open_writer();
+    for (unsigned i = 0; i < CROWD; i++) {
+        (void) snprintf(ids[i], sizeof ids[i], "j%u", i);
+        jobs[i] = (struct job){.thread = i + 1,
+                               .scope = "u/a",
+                               .wish = {.id = ids[i], .text = "note job"}};
+    }
+    int64_t base = revision_of("u");
+    jobs_run_behind(jobs, CROWD, PAUSE_COMMIT_AFTER_LOCK);
+    for (unsigned i = 0; i < CROWD; i++) {
+        expect_own_result(&jobs[i], base + (i < WRITE_GROUP_MAX ? 1 : 2));
+        job_destroy(&jobs[i]);
+    }
+    cr_expect_eq(revision_of("u"), base + 2);
 }
 
 Test(writer, a_member_sees_what_the_earlier_ones_changed)
@@ -367,6 +392,37 @@ Test(writer, a_leader_without_the_lock_fails_alone)
     EXPECT_ASK(store, "u/a", "f1=one f2=two j2=job", "fresh", 0);
     job_destroy(&jobs[0]);
     job_destroy(&jobs[1]);
+}
+
+/* The call hangs for good: one thread is lost to it, and nobody waits beyond his own time. */
+Test(writer, a_lock_call_that_does_not_return_costs_one_thread)
+{
+    temp_store_usual(store, true);
+    open_writer();
+    struct job hung = {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}};
+    struct job others[] = {
+        {.thread = 2, .scope = "u/a", .wish = {.id = "j2", .text = "note job", .deadline_ms = 100}},
+        {.thread = 3, .scope = "u/b", .wish = {.id = "j3", .text = "note job", .deadline_ms = 100}},
+    };
+
+    temp_calls_hang(TEMP_CALL_LOCK, "/u/.memory.lock");
+    job_start(&hung);
+    nap_ms(50);
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+        job_start(&others[i]);
+        job_join(&others[i]);
+        EXPECT_JOB(others[i], STATUS_TIMEOUT);
+        cr_expect(strstr(others[i].error.message, "lock timeout"), "%s", others[i].error.message);
+        job_destroy(&others[i]);
+    }
+    write_done("v/a", "h2", "note hb");
+    EXPECT_ASK(store, "u/a u/b v/a", "f1=one f2=two g1=bee h1=aitch h2=hb", "fresh fresh fresh", 0);
+    cr_expect(!atomic_load(&hung.ended));
+    temp_calls_reset();
+    job_join(&hung);
+    EXPECT_JOB(hung, STATUS_OK);
+    job_destroy(&hung);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two j1=job", "fresh", 0);
 }
 
 Test(writer, agents_of_one_user_follow_each_other)

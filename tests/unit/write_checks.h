@@ -114,6 +114,14 @@ static UNUSED struct write_result write_ok(const char *scope, const char *id, co
     return result;
 }
 
+/* The same, where only that it is done counts. */
+static UNUSED void write_done(const char *scope, const char *id, const char *text)
+{
+    struct write_result result = write_ok(scope, id, text);
+
+    write_result_destroy(&result);
+}
+
 /* A write that is refused; gives its error. */
 static UNUSED struct error write_refused(const char *scope, struct wish *wish, enum status expected,
                                          int line)

@@ -1,0 +1,317 @@
+/* Explores scenarios, or plays one schedule again. See chaos/explorer/README.md. */
+#include "chaos/explorer/explore.h"
+#include "chaos/explorer/jobs.h"
+#include "core/log.h"
+#include "tests/support/files.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHRINK_SECONDS 60
+#define TWICE_DEFAULT 50
+
+struct settings {
+    const char *only;
+    const char *replay;
+    const char *bound; /* NULL: the scenario's own; "+1": one more than that */
+    unsigned jobs;
+    double shrink_seconds; /* 0: not */
+    bool until_failure;    /* what comes after a scenario that fails is left out */
+    bool list;
+    bool details;
+    struct explore_options explore;
+};
+
+static void drop_line(void *context, enum log_level level, const char *line)
+{
+    (void) context;
+    (void) level;
+    (void) line;
+}
+
+/* ---- telling ---- */
+
+static void print_schedule(const char *program, const struct scenario *scenario,
+                           const struct schedule *schedule)
+{
+    AUTO_RUN struct run run = {0};
+    AUTO_TEXT struct text text = {0};
+    unsigned step;
+
+    schedule_format(schedule, &text);
+    if (!explore_replay(scenario, schedule, &run, &step))
+        (void) printf("    (it went another way this time, at step %u)\n", step);
+    (void) printf("%s", text_string(&run.story));
+    (void) printf("    %s\n", run_has_failed(&run) ? text_string(&run.failure) : "all was right");
+    (void) printf("    again: %s --replay %s:%s\n", program, scenario->name, text_string(&text));
+}
+
+static void print_points(const struct explore_result *result)
+{
+    for (unsigned i = 0; i < PAUSE_POINT_COUNT; i++) {
+        if (result->points[i] > 0)
+            (void) printf("    %10" PRIu64 " %s\n", result->points[i],
+                          pause_point_name((enum pause_point) i));
+    }
+}
+
+static uint64_t sum_of_points(const struct explore_result *result)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < PAUSE_POINT_COUNT; i++)
+        sum += result->points[i];
+    return sum;
+}
+
+static void report_failure(const char *program, const struct scenario *scenario,
+                           const struct explore_result *result, double shrink_seconds)
+{
+    struct schedule shorter = result->schedule;
+
+    (void) printf("  the schedule:\n");
+    print_schedule(program, scenario, &result->schedule);
+    if (shrink_seconds <= 0)
+        return;
+    explore_shrink(scenario, &shorter, shrink_seconds);
+    (void) printf("  the shortest one found:\n");
+    print_schedule(program, scenario, &shorter);
+}
+
+/* ---- one scenario ---- */
+
+static unsigned bound_of(const struct settings *settings, const struct scenario *scenario)
+{
+    if (!settings->bound)
+        return scenario->bound;
+    unsigned bound = (unsigned) strtoul(settings->bound, NULL, 10);
+    return settings->bound[0] == '+' ? scenario->bound + bound : bound;
+}
+
+static bool explore_one(const char *program, const struct settings *settings,
+                        const struct scenario *scenario)
+{
+    struct explore_options options = settings->explore;
+    struct explore_result result;
+
+    options.bound = bound_of(settings, scenario);
+    explore(scenario, &options, &result);
+    (void) printf("%s %s: %" PRIu64 " schedules up to bound %u%s (%" PRIu64 " cut short), %" PRIu64
+                  " ends, %" PRIu64 " pause points met, %" PRIu64 " steps, longest %u, %.1f s\n",
+                  result.has_failed ? "FAILED" : "ok    ", scenario->name, result.schedules,
+                  options.bound, result.is_complete || result.has_failed ? "" : " (not all)",
+                  result.cut, result.ends, sum_of_points(&result), result.stops,
+                  result.longest.count, result.seconds);
+    if (settings->details) {
+        print_points(&result);
+        (void) printf("  the longest:\n");
+        print_schedule(program, scenario, &result.longest);
+    }
+    if (result.differs)
+        (void) printf("  two runs of one schedule were not the same\n");
+    if (result.has_failed)
+        report_failure(program, scenario, &result, settings->shrink_seconds);
+    (void) fflush(stdout);
+    return !result.has_failed;
+}
+
+/* Worlds live in memory where there is a place for that. */
+static void prepare(void)
+{
+    const char *base = getenv("TMPDIR");
+    char directory[PATH_MAX];
+
+    if (!base || !*base)
+        base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    test_join(directory, base, "memsync-explore-XXXXXX");
+    if (!mkdtemp(directory))
+        test_die("cannot make %s", directory);
+    world_prepare(directory);
+}
+
+struct plan {
+    const char *program;
+    const struct settings *settings;
+    const struct scenario **scenarios;
+};
+
+static bool explore_job(const void *context, size_t job)
+{
+    const struct plan *plan = context;
+
+    prepare();
+    bool passed = explore_one(plan->program, plan->settings, plan->scenarios[job]);
+    world_forget();
+    return passed;
+}
+
+static int explore_them(const char *program, const struct settings *settings)
+{
+    AUTO_FREE const struct scenario **wanted = calloc(scenario_count + 1, sizeof(void *));
+    const struct plan plan = {.program = program, .settings = settings, .scenarios = wanted};
+    size_t count = 0;
+
+    if (!wanted)
+        test_die("no memory for a plan");
+    for (unsigned i = 0; i < scenario_count; i++) {
+        if (!settings->only || strcmp(settings->only, scenarios[i].name) == 0)
+            wanted[count++] = &scenarios[i];
+    }
+    struct job_counts counts =
+        jobs_run(count, settings->jobs, settings->until_failure, explore_job, &plan);
+    (void) printf("%u passed, %u failed\n", counts.passed, counts.failed);
+    return counts.failed == 0 && counts.passed > 0 ? 0 : 1;
+}
+
+/* ---- replay ---- */
+
+static int replay_number(const char *program, const struct settings *settings,
+                         const struct scenario *scenario, const char *number)
+{
+    struct explore_options options = {
+        .bound = bound_of(settings, scenario),
+        .number = strtoull(number, NULL, 10),
+    };
+    struct explore_result result;
+
+    explore(scenario, &options, &result);
+    if (result.schedules < options.number) {
+        (void) fprintf(stderr, "%s has %" PRIu64 " schedules up to bound %u\n", scenario->name,
+                       result.schedules, options.bound);
+        return 2;
+    }
+    print_schedule(program, scenario, &result.schedule);
+    return result.has_failed ? 1 : 0;
+}
+
+static int replay(const char *program, const struct settings *settings)
+{
+    const char *colon = strchr(settings->replay, ':');
+    char name[64];
+    struct schedule schedule;
+    AUTO_RUN struct run run = {0};
+    unsigned step;
+
+    (void) snprintf(name, sizeof name, "%.*s", (int) strcspn(settings->replay, ":"),
+                    settings->replay);
+    const struct scenario *scenario = scenario_find(name);
+    if (!scenario || !colon) {
+        (void) fprintf(stderr, "no scenario: %s (--list names them)\n", name);
+        return 2;
+    }
+    if (colon[1] == '#')
+        return replay_number(program, settings, scenario, colon + 2);
+    if (!schedule_parse(colon + 1, &schedule)) {
+        (void) fprintf(stderr, "no schedule: %s\n", colon + 1);
+        return 2;
+    }
+    bool fits = explore_replay(scenario, &schedule, &run, &step);
+    (void) printf("%s%s%s\n", text_string(&run.story),
+                  run_has_failed(&run) ? text_string(&run.failure) : "all was right",
+                  fits ? "" : "\n(the schedule did not fit)");
+    if (!fits)
+        (void) printf("it differed at step %u\n", step);
+    return run_has_failed(&run) ? 1 : 0;
+}
+
+static void list(void)
+{
+    for (unsigned i = 0; i < scenario_count; i++) {
+        (void) printf("%-22s %s\n", scenarios[i].name, scenarios[i].title);
+        for (unsigned j = 0; j < SCENARIO_PARTS_MAX && scenarios[i].parts[j].kind != PART_NONE; j++)
+            (void) printf("    %u %s\n", j, scenarios[i].parts[j].name);
+    }
+}
+
+/* ---- options ---- */
+
+static void print_usage(const char *program)
+{
+    (void) fprintf(stderr,
+                   "usage: %s [--list] [--scenario NAME] [--bound N|+N] [--seconds S] [--walks N]\n"
+                   "       [--seed N] [--twice N] [--jobs N] [--shrink S] [--slice mutants] "
+                   "[--no-states] [--details] [--replay "
+                   "NAME:SCHEDULE|NAME:#NUMBER]\n",
+                   program);
+}
+
+/* A mutant only has to be noticed, soon. */
+static void set_for_mutants(struct settings *settings)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    settings->jobs = processors > 1 ? (unsigned) processors : 1;
+    settings->shrink_seconds = 0;
+    settings->until_failure = true;
+    settings->explore.twice = 0;
+}
+
+static bool parse(int argc, char **argv, struct settings *settings)
+{
+    static const struct option names[] = {
+        {"list", no_argument, NULL, 'l'},         {"scenario", required_argument, NULL, 's'},
+        {"bound", required_argument, NULL, 'b'},  {"seconds", required_argument, NULL, 't'},
+        {"walks", required_argument, NULL, 'w'},  {"seed", required_argument, NULL, 'r'},
+        {"twice", required_argument, NULL, '2'},  {"jobs", required_argument, NULL, 'j'},
+        {"shrink", required_argument, NULL, 'k'}, {"slice", required_argument, NULL, 'c'},
+        {"no-states", no_argument, NULL, 'n'},    {"details", no_argument, NULL, 'p'},
+        {"replay", required_argument, NULL, 'y'}, {0},
+    };
+
+    for (int name; (name = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+        if (name == 'l')
+            settings->list = true;
+        else if (name == 's')
+            settings->only = optarg;
+        else if (name == 'b')
+            settings->bound = optarg;
+        else if (name == 't')
+            settings->explore.seconds = strtod(optarg, NULL);
+        else if (name == 'w')
+            settings->explore.walks = (unsigned) atoi(optarg);
+        else if (name == 'r')
+            settings->explore.seed = strtoull(optarg, NULL, 10);
+        else if (name == '2')
+            settings->explore.twice = strtoull(optarg, NULL, 10);
+        else if (name == 'k')
+            settings->shrink_seconds = strtod(optarg, NULL);
+        else if (name == 'j')
+            settings->jobs = (unsigned) atoi(optarg);
+        else if (name == 'c' && strcmp(optarg, "mutants") == 0)
+            set_for_mutants(settings);
+        else if (name == 'n')
+            settings->explore.no_states = true;
+        else if (name == 'p')
+            settings->details = true;
+        else if (name == 'y')
+            settings->replay = optarg;
+        else
+            return false;
+    }
+    return optind == argc && settings->jobs > 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = {.jobs = 1,
+                                .shrink_seconds = SHRINK_SECONDS,
+                                .explore = {.seed = 1, .twice = TWICE_DEFAULT}};
+
+    if (!parse(argc, argv, &settings)) {
+        print_usage(argv[0]);
+        return 2;
+    }
+    if (settings.list) {
+        list();
+        return 0;
+    }
+    log_set_capture(drop_line, NULL);
+    if (!settings.replay)
+        return explore_them(argv[0], &settings);
+    prepare();
+    int code = replay(argv[0], &settings);
+    world_forget();
+    return code;
+}
