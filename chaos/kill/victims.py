@@ -19,7 +19,12 @@ Position = collections.namedtuple("Position", "point nth commits prepared")
 UNCOUNTED = ("COMPARE_", "SEARCH_", "SNAPSHOT_", "REFRESH_", "RECOVER_AFTER_LOCK")
 
 
-def positions_of(trace):
+# Whether a search joins a refresh of somebody else depends on that, too, but for a scope that is not
+# in the index: that is always the refreshers' work.
+JOIN = "SEARCH_AFTER_JOIN"
+
+
+def positions_of(trace, may_join=False):
     """The visits of a trace."""
     met = collections.Counter()
     commits, prepared = 0, False
@@ -29,6 +34,8 @@ def positions_of(trace):
         commits += point == "COMMIT_AFTER_COMMITTED"
         if point in ("COMMIT_AFTER_JOURNAL", "COMMIT_AFTER_COMMITTED"):
             prepared = point == "COMMIT_AFTER_JOURNAL"
+        if point == JOIN and not may_join:
+            continue
         if met[point] == 1 or not point.startswith(UNCOUNTED):
             found.append(Position(point, met[point], commits, prepared))
     return found
@@ -95,7 +102,7 @@ class AgentVictim(Victim):
             node.order_trace()
             node.rpc(self.method, user_id=self.user, **self.params)
             node.wait_idle()
-            self.positions = positions_of(node.trace())
+            self.positions = positions_of(node.trace(), may_join=self.before is agent_appears)
             self.steps = self.between(old, meaning(world.look(), old.facts))
             require(self.positions and self.positions[-1].commits == len(self.steps) - 1,
                     f"{self.name}: {self.positions[-1:]} for {len(self.steps)} steps")
