@@ -468,16 +468,19 @@ enum status refresher_bring_in_step(struct store *store, struct index_reader *re
     uint64_t number;
     uint64_t patience_ns = clock_deadline_ms(OTHER_RUN_WAIT_MS);
 
-    enum status status =
-        refresh_request(store->refreshes, scope, REFRESH_URGENT, REFRESH_WISH_NONE, &number);
-    if (status != STATUS_OK)
-        return error_set(error, status, NULL, "no memory for a refresh");
-    if (refresh_claim(store->refreshes, scope, &run))
-        run_it(store, reader, &run, true, &result);
-    else if (!refresh_wait(store->refreshes, scope, number,
-                           patience_ns < deadline_ns ? patience_ns : deadline_ns, &result))
-        return error_set(error, STATUS_BUSY, NULL, "a refresh of the scope is still under way");
-    if (result.status != STATUS_OK && error)
-        *error = result.error;
-    return result.status;
+    if (patience_ns > deadline_ns)
+        patience_ns = deadline_ns;
+    do {
+        if (refresh_join(store->refreshes, scope, &number) != STATUS_OK)
+            return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a refresh");
+        if (refresh_claim(store->refreshes, scope, &run)) {
+            run_it(store, reader, &run, true, &result);
+            if (result.status != STATUS_OK && error)
+                *error = result.error;
+            return result.status;
+        }
+        /* What somebody else is at may have begun before the lock was held: ours follows. It is not
+         * left to a refresher, who would wait for this very write. */
+    } while (refresh_wait(store->refreshes, scope, number, patience_ns, &result));
+    return error_set(error, STATUS_BUSY, NULL, "a refresh of the scope is still under way");
 }

@@ -173,6 +173,7 @@ static void play_write(struct sched_actor *actor)
     const struct write_request request = {
         .scope = &scope,
         .has_agent = true,
+        .needs_facts = player->part->needs_facts,
         .retries = true,
         .build = build,
         .context = player,

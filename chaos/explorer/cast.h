@@ -31,6 +31,7 @@ struct part {
     bool is_mortal;      /* a peer that may die */
     bool manifest_first; /* how a peer recovers */
     bool then_searches;  /* a worker that looks for what it has written */
+    bool needs_facts;    /* a write that looks at all facts first, under the lock */
     unsigned wishes;     /* of a refresh */
 };
 

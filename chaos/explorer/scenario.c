@@ -27,6 +27,9 @@
 #define WRITE_AND_SEARCH(label, where, ...) \
     {.kind = PART_WRITE, .name = label, .scope = where, .count = 1, .changes = {__VA_ARGS__}, \
      .then_searches = true}
+#define WRITE_OF_ALL(label, where, ...) \
+    {.kind = PART_WRITE, .name = label, .scope = where, .count = 1, .changes = {__VA_ARGS__}, \
+     .needs_facts = true}
 #define WRITE_IN(number, label, where, ...) \
     {.kind = PART_WRITE, .name = label, .scope = where, .count = 1, .changes = {__VA_ARGS__}, \
      .agent = number}
@@ -92,6 +95,13 @@ const struct scenario scenarios[] = {
         .title = "an own write, a peer's summary, a search",
         .parts = {WRITE("worker", "u/a", ADD("f3", "note three")),
                   PEER("peer", "u/a", SUMMARY("hums")), SEARCH("search", "u/a", 1)},
+        .bound = 1,
+    },
+    {
+        .name = "write-of-all",
+        .title = "an own write that has to know all facts, while a search refreshes them",
+        .parts = {WRITE_OF_ALL("worker", "u/a", ADD("f3", "note three")),
+                  PEER("peer", "u/a", UPDATE("f1", "note uno")), SEARCH("search", "u/a", 1)},
         .bound = 1,
     },
     {
