@@ -76,8 +76,9 @@ REPLAYS = (("schedules",), ("random", "--random", "--rounds", "40"),
            ("together", "--together", "--seconds", "3"))
 
 
-# Scenarios side by side, each up to its own bound.
+# Scenarios side by side, each up to its own bound; where every step is slow, some by chance.
 EXPLORER = ("--jobs", str(os.cpu_count() or 1))
+EXPLORER_SLOW = ("--bound", "0", "--walks", "30")
 
 
 def race_counts(output):
@@ -140,7 +141,8 @@ def main():
             totals.add(f"chaos/{name}", *judge(race_counts(output), code), seconds, output)
     explorer = build / "chaos" / "explorer" / "run"
     if not arguments.tsan and explorer.exists() and wanted("chaos/explorer", arguments.patterns):
-        output, code, seconds = run([str(explorer), *EXPLORER], env)
+        slow = EXPLORER_SLOW if build.name == "asan" else ()
+        output, code, seconds = run([str(explorer), *EXPLORER, *slow], env)
         totals.add("chaos/explorer", *judge(race_counts(output), code), seconds, output)
     for script in sorted((ROOT / "tests" / "integration").glob("test_*.py")):
         if arguments.tsan and not arguments.patterns and script.name not in TSAN_SCRIPTS:

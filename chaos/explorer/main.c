@@ -117,31 +117,32 @@ static bool explore_one(const char *program, const struct settings *settings,
     return !result.has_failed;
 }
 
-/* Worlds live in memory where there is a place for that. */
-static void prepare(void)
+/* Where worlds live: in memory where there is a place for that. */
+static void make_base(char ret[PATH_MAX])
 {
     const char *base = getenv("TMPDIR");
-    char directory[PATH_MAX];
 
     if (!base || !*base)
         base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    test_join(directory, base, "memsync-explore-XXXXXX");
-    if (!mkdtemp(directory))
-        test_die("cannot make %s", directory);
-    world_prepare(directory);
+    test_join(ret, base, "memsync-explore-XXXXXX");
+    if (!mkdtemp(ret))
+        test_die("cannot make %s", ret);
 }
 
 struct plan {
     const char *program;
     const struct settings *settings;
     const struct scenario **scenarios;
+    char base[PATH_MAX];
 };
 
 static bool explore_job(const void *context, size_t job)
 {
     const struct plan *plan = context;
+    char directory[PATH_MAX];
 
-    prepare();
+    test_join(directory, plan->base, plan->scenarios[job]->name);
+    world_prepare(directory);
     bool passed = explore_one(plan->program, plan->settings, plan->scenarios[job]);
     world_forget();
     return passed;
@@ -150,7 +151,7 @@ static bool explore_job(const void *context, size_t job)
 static int explore_them(const char *program, const struct settings *settings)
 {
     AUTO_FREE const struct scenario **wanted = calloc(scenario_count + 1, sizeof(void *));
-    const struct plan plan = {.program = program, .settings = settings, .scenarios = wanted};
+    struct plan plan = {.program = program, .settings = settings, .scenarios = wanted};
     size_t count = 0;
 
     if (!wanted)
@@ -161,6 +162,7 @@ static int explore_them(const char *program, const struct settings *settings)
     }
     struct job_counts counts =
         jobs_run(count, settings->jobs, settings->until_failure, explore_job, &plan);
+    test_remove_tree(plan.base); /* what jobs that crashed have left */
     (void) printf("%u passed, %u failed\n", counts.passed, counts.failed);
     return counts.failed == 0 && counts.passed > 0 ? 0 : 1;
 }
@@ -295,6 +297,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
 
 int main(int argc, char **argv)
 {
+    char directory[PATH_MAX];
     struct settings settings = {.jobs = 1,
                                 .shrink_seconds = SHRINK_SECONDS,
                                 .explore = {.seed = 1, .twice = TWICE_DEFAULT}};
@@ -308,9 +311,11 @@ int main(int argc, char **argv)
         return 0;
     }
     log_set_capture(drop_line, NULL);
+    run_watch_for_crashes();
     if (!settings.replay)
         return explore_them(argv[0], &settings);
-    prepare();
+    make_base(directory);
+    world_prepare(directory);
     int code = replay(argv[0], &settings);
     world_forget();
     return code;

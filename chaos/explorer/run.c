@@ -5,6 +5,7 @@
 #include "tests/support/files.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,6 +101,37 @@ static void tell_end(struct run *run, const struct stage *stage, bool tell_story
             text_append_format(&run->story, "         %-12s %s\n", player->part->name,
                                player->outcome);
     }
+}
+
+/* ---- crashes ---- */
+
+/* What is being played. */
+static const struct scenario *playing;
+static const struct run *played;
+
+/* The program is lost anyway, so more is done here than a handler may: at worst nothing is told. */
+static void report_crash(int number)
+{
+    static struct schedule schedule;
+    AUTO_TEXT struct text text = {0};
+
+    (void) signal(number, SIG_DFL);
+    if (played && played->decisions) {
+        run_get_schedule(played, &schedule);
+        schedule_format(&schedule, &text);
+        (void) printf("FAILED %s: crashed in the last step of --replay %s:%s\n", playing->name,
+                      playing->name, text_string(&text));
+        (void) fflush(stdout);
+    }
+    (void) raise(number);
+}
+
+void run_watch_for_crashes(void)
+{
+    (void) signal(SIGABRT, report_crash);
+#ifndef __SANITIZE_ADDRESS__
+    (void) signal(SIGSEGV, report_crash);
+#endif
 }
 
 /* ---- steps ---- */
@@ -201,6 +233,8 @@ void run_schedule(const struct scenario *scenario, run_chooser chooser, void *co
                         .end = HASH_START};
     if (!ret->decisions)
         test_die("no memory for a run");
+    playing = scenario;
+    played = ret;
     sched_begin(scenario->mortal_agent);
     bool ended = play(stage, chooser, context, tell_story, ret);
     take_stops(ret);
@@ -209,6 +243,7 @@ void run_schedule(const struct scenario *scenario, run_chooser chooser, void *co
     tell_end(ret, stage, tell_story);
     text_append_string(&ret->failure, text_string(&stage->world.failure));
     add_to_trace(ret, text_string(&ret->failure));
+    played = NULL;
     if (ended)
         clear_stage(stage);
     else

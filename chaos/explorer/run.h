@@ -43,6 +43,9 @@ void run_destroy(struct run *run);
 
 bool run_has_failed(const struct run *run);
 
+/* From here on a program that aborts or crashes tells in which schedule. */
+void run_watch_for_crashes(void);
+
 /* What was chosen, all steps of it. */
 void run_get_schedule(const struct run *run, struct schedule *ret);
 
