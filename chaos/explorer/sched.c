@@ -15,6 +15,10 @@
 #define EARLY_NS (500 * NS_PER_MS)
 /* So much waiting in vain is a deadlock, whatever the deadlines are. */
 #define STALL_NS (5 * NS_PER_SECOND)
+/* To die while others go on is much like having died before, but for the lock: left to large
+ * bounds.
+ */
+#define LATE_DEATH_COST 2
 #define STACK_BYTES (512u << 10)
 
 static struct {
@@ -238,11 +242,11 @@ static void offer_deaths(struct sched_option *options, unsigned *count)
         const struct sched_actor *actor = sched.actors[i];
         if (actor->is_mortal && is_there(actor) && has_begun(actor) && actor->state == ACTOR_HELD &&
             !sched.somebody_died)
-            add_option(options, count, CHOICE_DIE, i, actor != sched.current);
+            add_option(options, count, CHOICE_DIE, i, actor == sched.current ? 0 : LATE_DEATH_COST);
     }
     if (sched.mortal_process && sched.current)
         add_option(options, count, CHOICE_KILL, sched.mortal_process,
-                   sched.current->process != sched.mortal_process);
+                   sched.current->process == sched.mortal_process ? 0 : LATE_DEATH_COST);
 }
 
 static void offer_early_ends(struct sched_option *options, unsigned *count)

@@ -73,7 +73,8 @@ struct choice {
 
 struct sched_option {
     struct choice choice;
-    unsigned cost; /* 1: somebody who could go on is left standing, or a wait ends early */
+    unsigned cost; /* 1: somebody who could go on is left standing, or a wait ends early; 2:
+                      somebody dies who does not go on now */
 };
 
 /* Forgets everybody. */
