@@ -209,7 +209,7 @@ class World:
         files = {front["id"]: (content, front["revision"], front["category"])
                  for front, _, content in state.parsed(agent).values()}
         try:
-            found = node.rpc("search", query=WORD, top_k=100, **where)
+            found = node.rpc("search", query=WORD, top_k=1000, **where)
             listed = node.rpc("list_facts", **where)
             memory = node.rpc("get_memory", **where)["memory"]
             verdict = node.rpc("verify", user_id=self.user, agent_name=agent)
@@ -239,7 +239,7 @@ class World:
             where = {"user_id": self.user, "agent_name": agent, "freshness": "strict"}
             wanted = sorted(content for whose, _, _, content in facts if whose == agent)
             found = [hit["fact"] for hit in
-                     node.rpc("search", query=WORD, top_k=100, **where)["results"]]
+                     node.rpc("search", query=WORD, top_k=1000, **where)["results"]]
             listed = node.rpc("list_facts", **where)["facts"]
             for answer in (found, listed):
                 contents = sorted(fact["content"] for fact in answer)
