@@ -204,7 +204,7 @@ static void evaluate(struct waiter *waiter, struct draft *draft, bool *ret_later
 /* Members that go into this commit; the others are moved behind them. Returns how many. */
 static size_t evaluate_all(struct waiter **members, size_t count, struct draft *draft)
 {
-    struct waiter *later[WRITE_GROUP_MAX];
+    struct waiter *later[WRITE_GROUP_MAX] = {0};
     size_t later_count = 0;
     size_t kept = 0;
 
