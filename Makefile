@@ -388,4 +388,4 @@ help: ## list the targets
 		awk -F'\t' '{printf "  %-14s %s\n", $$1, $$2}'
 	@echo "  FLAVOUR=plain|test|clang|asan|tsan|fuzz, CC=..., PREFIX=..., DESTDIR=..., TESTS='PATTERN ...', V=1"
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) $(MUTANT_DIR) -name '*.d' 2>/dev/null)

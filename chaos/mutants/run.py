@@ -87,6 +87,8 @@ def run_scenario(directory, program, arguments, verbose):
     output = done.stdout.decode("utf-8", "replace")
     if verbose and done.returncode != 0:
         print(output)
+    if done.returncode < 0:
+        return [f"it ends by signal {-done.returncode}"]
     return failures(output) if done.returncode != 0 else []
 
 

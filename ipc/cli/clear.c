@@ -91,17 +91,33 @@ static enum exit_code describe(struct cli *cli, FILE *statement, const json_t *p
     return code;
 }
 
-static enum exit_code confirm(struct cli *cli, const json_t *params)
+/* What is shown next must still be so when it is cleared. */
+static enum exit_code expect_present(struct cli *cli, json_t *params)
+{
+    AUTO_JSON json_t *result = NULL;
+    AUTO_FREE char *text = NULL;
+
+    enum exit_code code = request_run_quietly(cli, "get_summaries", params, &result, &text);
+    if (code != EXIT_DONE || write_expect(params, json_object_get(result, "summaries"), result))
+        return code;
+    complain(cli->command, "out of memory");
+    return EXIT_REFUSED;
+}
+
+static enum exit_code confirm(struct cli *cli, json_t *params)
 {
     AUTO_FREE char *statement = NULL;
     size_t size = 0;
 
     if (ask_is_answered(cli))
         return EXIT_DONE;
+    enum exit_code code = expect_present(cli, params);
+    if (code != EXIT_DONE)
+        return code;
     FILE *file = open_memstream(&statement, &size);
     if (!file)
         return EXIT_REFUSED;
-    enum exit_code code = describe(cli, file, params);
+    code = describe(cli, file, params);
     if (fclose(file) != 0)
         return EXIT_REFUSED;
     return code == EXIT_DONE ? ask(cli, false, statement) : code;

@@ -56,7 +56,7 @@ static enum exit_code refuse_document(const struct cli *cli, const char *problem
     return EXIT_CORRUPT;
 }
 
-static enum exit_code make_plan(struct cli *cli, const json_t *params, const json_t *document,
+static enum exit_code make_plan(struct cli *cli, json_t *params, const json_t *document,
                                 struct import_plan *ret)
 {
     AUTO_JSON json_t *result = NULL;
@@ -66,7 +66,8 @@ static enum exit_code make_plan(struct cli *cli, const json_t *params, const jso
     if (code != EXIT_DONE)
         return code;
     request_note_scopes(cli, result);
-    if (import_plan_make(document, json_object_get(result, "memory"), ret))
+    const json_t *memory = json_object_get(result, "memory");
+    if (import_plan_make(document, memory, ret) && write_expect(params, memory, result))
         return EXIT_DONE;
     complain(cli->command, "out of memory");
     return EXIT_REFUSED;
@@ -105,7 +106,7 @@ static enum exit_code confirm(const struct cli *cli, const json_t *params,
 }
 
 /* What will happen, and whether it may. */
-static enum exit_code look_ahead(struct cli *cli, const json_t *params, const json_t *document)
+static enum exit_code look_ahead(struct cli *cli, json_t *params, const json_t *document)
 {
     bool is_dry = cli->options.given & OPTION_DRY_RUN;
     AUTO_PLAN struct import_plan plan = {0};

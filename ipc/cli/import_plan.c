@@ -101,14 +101,15 @@ static const json_t *text_of(const json_t *section)
     return json_is_string(section) ? section : json_object_get(section, "summary");
 }
 
-/* Notes a summary that has a text and would get another one. */
+/* Notes a summary that has a text and would get another one. One without a text erases nothing. */
 static bool note_section(const char *section, const char *name, const json_t *entry,
                          const json_t *stored, struct import_plan *plan)
 {
     const json_t *text = text_of(stored);
     const json_t *incoming = text_of(entry);
 
-    if (json_string_length(text) == 0 || (incoming && json_equal(text, incoming)))
+    if (json_string_length(text) == 0 || json_string_length(incoming) == 0 ||
+        json_equal(text, incoming))
         return true;
     json_t *line = json_sprintf("%s.%s", section, name);
     return json_array_append_new(plan->sections, line) == 0;

@@ -101,6 +101,16 @@ enum exit_code write_run(struct cli *cli, const char *method, const json_t *para
     return write_run_text(cli, method, text, timeout_ms, ret);
 }
 
+bool write_expect(json_t *params, const json_t *document, const json_t *result)
+{
+    json_t *revision = json_object_get(document, "revision");
+
+    if (!json_is_integer(revision) ||
+        json_is_true(json_object_get(json_object_get(result, "scope"), "unmigrated")))
+        return true;
+    return json_object_set(params, "expected_revision", revision) == 0;
+}
+
 const char *write_revision(const json_t *result, char text[WRITE_REVISION_BYTES])
 {
     const json_t *revision = json_object_get(result, "revision");

@@ -23,6 +23,11 @@ enum exit_code write_run(struct cli *cli, const char *method, const json_t *para
 enum exit_code write_run_text(struct cli *cli, const char *method, const char *params,
                               long timeout_ms, json_t **ret);
 
+/* Makes a write conditional on the memory being as it was shown before the question: `document` (as
+ * get_memory or get_summaries gives it) tells the revision, `result` whether the memory has to be
+ * migrated first, which would move it. False when out of memory. */
+MUST_CHECK bool write_expect(json_t *params, const json_t *document, const json_t *result);
+
 /* ", revision 18" of a result, or "" where it has none, in `text`. */
 #define WRITE_REVISION_BYTES 40
 const char *write_revision(const json_t *result, char text[WRITE_REVISION_BYTES]);

@@ -605,7 +605,7 @@ class Import(WriteCase):
         self.assertEqual(self.methods().count("import_memory"), 1)
 
     def test_without_a_terminal_what_destroys_wants_yes(self):
-        for document in (self.DOCUMENT, {"facts": []}, {"user": {"workContext": {}}},
+        for document in (self.DOCUMENT, {"facts": []}, {"user": {"workContext": {"summary": "other"}}},
                          {"facts": self.STORED["facts"][1:]}):
             _, err = self.load(2, document)
             self.assertIn("--yes", err)
@@ -615,9 +615,11 @@ class Import(WriteCase):
 
     def test_what_destroys_nothing_is_not_asked_about(self):
         for document in ({"facts": self.STORED["facts"] + [{"content": "new"}]}, self.STORED,
-                         {"user": {"topOfMind": {"summary": "new"}}}):
+                         {"user": {"topOfMind": {"summary": "new"}}}, {"user": {"workContext": {"summary": ""}}}):
             self.load(0, document)
-        self.assertEqual(self.methods(), ["get_memory", "import_memory"] * 3)
+        self.assertEqual(self.methods(), ["get_memory", "import_memory"] * 4)
+        self.assertEqual({params["expected_revision"] for method, params in self.agent.requests
+                          if method == "import_memory"}, {self.STORED["revision"]})
 
     def test_what_had_no_room_is_told(self):
         self.agent.answers["import_memory"] |= {"evicted": ["a", "b"]}
@@ -680,6 +682,7 @@ class Clear(WriteCase):
             "facts": [], "count": self.counts[params["agent_name"]], "scope": FRESH, "broken": []}
         self.agent.answers["scopes"] = {"scopes": [{"user_id": "u1", "agent_name": name, "facts": 9}
                                                    for name in ("__default__", "coder")], "count": 2}
+        self.agent.answers["get_summaries"] = {"summaries": {"revision": 7}, "scope": FRESH}
         answer = {"cleared": 3, "agents": ["coder"], "kept": []} | DONE
         self.agent.answers["clear_memory"] = self.agent.answers["delete_memory"] = answer
 
@@ -696,7 +699,8 @@ class Clear(WriteCase):
         code, out, screen = self.on_terminal(("-u", "u1", "clear", "-a", "coder"), [(QUESTION, "yes\n")])
         self.assertEqual((code, out), (0, "cleared 3 facts of 1 agents, revision 8\n"))
         self.assertIn("this clears all facts of u1/coder:\n  coder: 3 facts\ngo on?", screen)
-        self.assertEqual(self.params("clear_memory"), {"user_id": "u1", "agent_name": "coder"})
+        self.assertEqual(self.params("clear_memory"),
+                         {"user_id": "u1", "agent_name": "coder", "expected_revision": 7})
         self.assertEqual(self.timeout("clear_memory"), 599900)
 
     def test_all_names_every_agent(self):
@@ -704,7 +708,7 @@ class Clear(WriteCase):
         self.assertEqual(code, 0)
         self.assertIn("this clears all facts and the text of all summaries of u1:\n  __default__: 2 facts\n"
                       "  coder: 3 facts\ngo on?", screen)
-        self.assertEqual(self.params("clear_memory"), {"user_id": "u1", "all": True})
+        self.assertEqual(self.params("clear_memory"), {"user_id": "u1", "all": True, "expected_revision": 7})
         self.assertEqual(self.params("scopes")["user_id"], "u1")
 
     def test_no_is_no(self):
@@ -714,7 +718,12 @@ class Clear(WriteCase):
             self.assertIn("nothing was changed", screen)
             _, err = self.expect(2, "-u", "u1", "clear", *arguments)
             self.assertIn("--yes", err)
-        self.assertEqual(set(self.methods()), {"list_facts", "scopes"})
+        self.assertEqual(set(self.methods()), {"get_summaries", "list_facts", "scopes"})
+
+    def test_a_memory_that_has_to_be_migrated_expects_no_revision(self):
+        self.agent.answers["get_summaries"] = {"summaries": {"revision": 7}, "scope": FRESH | {"unmigrated": True}}
+        self.on_terminal(("-u", "u1", "clear", "-a", "coder"), [(QUESTION, "yes\n")])
+        self.assertEqual(self.params("clear_memory"), {"user_id": "u1", "agent_name": "coder"})
 
     def test_yes_asks_and_looks_up_nothing(self):
         self.expect(0, "-u", "u1", "clear", "--all", "-y", MEMSYNC_AGENT="coder")
@@ -730,7 +739,7 @@ class Clear(WriteCase):
             code, _, screen = self.on_terminal(("-u", "u1", "clear", "--erase", *arguments), [(QUESTION, "y\n")])
             self.assertEqual(code, 0)
             self.assertIn("earlier formats", screen)
-            self.assertEqual(self.params("delete_memory"), {"user_id": "u1"} | params)
+            self.assertEqual(self.params("delete_memory"), {"user_id": "u1", "expected_revision": 7} | params)
             self.assertNotIn("clear_memory", self.methods())
 
     def test_what_was_left_is_told(self):
