@@ -489,6 +489,23 @@ bool refresh_claim(struct refresh_table *table, const struct scope *scope, struc
     return mine;
 }
 
+enum status refresh_begin(struct refresh_table *table, const struct scope *scope,
+                          struct refresh_run *ret, bool *ret_begun, uint64_t *ret_run)
+{
+    pthread_mutex_lock(&table->lock);
+    struct refresh_slot *slot = obtain_locked(table, scope);
+    *ret_begun = false;
+    if (slot && (slot->state == SLOT_RUNNING || slot->state == SLOT_AGAIN)) {
+        *ret_run = slot->running_number;
+    } else if (slot) {
+        (void) want_locked(table, slot, REFRESH_URGENT, REFRESH_WISH_NONE);
+        begin_locked(table, slot, ret);
+        *ret_begun = true;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return slot ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
 void refresh_done(struct refresh_table *table, struct refresh_run *run,
                   const struct refresh_result *result, uint64_t retry_ns)
 {

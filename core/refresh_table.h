@@ -6,6 +6,7 @@
  *   IDLE    -> WANTED   refresh_request()  any thread: a compare, a watch event, a poll
  *   WANTED  -> RUNNING  refresh_take()     a refresher
  *   WANTED  -> RUNNING  refresh_claim()    a search that does the work itself
+ *   both    -> RUNNING  refresh_begin()    a writer that holds what a refresher would wait for
  *   RUNNING -> AGAIN    refresh_request()  any thread: its change may be newer than what was read
  *   RUNNING -> IDLE     refresh_done()     the thread of the run
  *   AGAIN   -> WANTED   refresh_done()     the thread of the run
@@ -88,6 +89,11 @@ bool refresh_take(struct refresh_table *table, bool urgent_only, struct refresh_
 
 /* Takes the wanted run of one scope, if it is still to be taken; never waits. */
 bool refresh_claim(struct refresh_table *table, const struct scope *scope, struct refresh_run *ret);
+
+/* Begins a run of the scope at once, so that no refresher can come in between, unless one is under
+ * way: then `ret_begun` is false and `ret_run` the number of that one. */
+MUST_CHECK enum status refresh_begin(struct refresh_table *table, const struct scope *scope,
+                                     struct refresh_run *ret, bool *ret_begun, uint64_t *ret_run);
 
 /* The run has ended. `retry_ns` not 0: try again then (a failed run). */
 void refresh_done(struct refresh_table *table, struct refresh_run *run,

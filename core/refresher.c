@@ -465,15 +465,16 @@ enum status refresher_bring_in_step(struct store *store, struct index_reader *re
 {
     struct refresh_run run;
     struct refresh_result result = {0};
-    uint64_t number;
+    uint64_t number = 0;
+    bool is_ours = false;
     uint64_t patience_ns = clock_deadline_ms(OTHER_RUN_WAIT_MS);
 
     if (patience_ns > deadline_ns)
         patience_ns = deadline_ns;
     do {
-        if (refresh_join(store->refreshes, scope, &number) != STATUS_OK)
+        if (refresh_begin(store->refreshes, scope, &run, &is_ours, &number) != STATUS_OK)
             return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a refresh");
-        if (refresh_claim(store->refreshes, scope, &run)) {
+        if (is_ours) {
             run_it(store, reader, &run, true, &result);
             if (result.status != STATUS_OK && error)
                 *error = result.error;

@@ -160,6 +160,7 @@ static int explore_them(const char *program, const struct settings *settings)
         if (!settings->only || strcmp(settings->only, scenarios[i].name) == 0)
             wanted[count++] = &scenarios[i];
     }
+    make_base(plan.base);
     struct job_counts counts =
         jobs_run(count, settings->jobs, settings->until_failure, explore_job, &plan);
     test_remove_tree(plan.base); /* what jobs that crashed have left */

@@ -41,6 +41,8 @@ static uint64_t frozen_ns;
 static enum temp_call counted_call;
 static const char *counted_end;
 static unsigned counted;
+static bool counts_one_thread;
+static pthread_t counted_thread;
 static struct nth_fault nth;
 static const char *short_end;
 static size_t short_bytes;
@@ -133,7 +135,8 @@ static int verdict_on(enum temp_call call, int fd, const char *name, bool *ret_a
         full_path(fd, name, path);
         while (hanging_end && hanging_call == call && ends_with(path, hanging_end))
             (void) pthread_cond_wait(&let_go, &lock);
-        if (counted_end && counted_call == call && ends_with(path, counted_end))
+        if (counted_end && counted_call == call && ends_with(path, counted_end) &&
+            (!counts_one_thread || pthread_equal(counted_thread, pthread_self())))
             counted++;
         for (size_t i = 0; sys_errno == 0 && i < fault_count; i++) {
             if (strikes_locked(&faults[i], call, path)) {
@@ -383,6 +386,16 @@ void temp_calls_count(enum temp_call call, const char *path_end)
     counted_call = call;
     counted_end = path_end;
     counted = 0;
+    counts_one_thread = false;
+    (void) pthread_mutex_unlock(&lock);
+}
+
+void temp_calls_count_here(enum temp_call call, const char *path_end)
+{
+    temp_calls_count(call, path_end);
+    (void) pthread_mutex_lock(&lock);
+    counted_thread = pthread_self();
+    counts_one_thread = true;
     (void) pthread_mutex_unlock(&lock);
 }
 

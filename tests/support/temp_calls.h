@@ -62,6 +62,7 @@ void temp_calls_freeze(const char *path_end, uint64_t time_ns);
 
 /* Counts the calls that match, from now on; one counter. */
 void temp_calls_count(enum temp_call call, const char *path_end);
+void temp_calls_count_here(enum temp_call call, const char *path_end); /* of this thread alone */
 unsigned temp_calls_counted(void);
 
 /* Forgets faults, frozen times and the rest; the counter stays. */

@@ -427,6 +427,33 @@ Test(refresh_table, a_success_in_between_ends_the_putting_off)
     done(&run, &fine);
 }
 
+Test(refresh_table, who_begins_a_run_leaves_nothing_to_others)
+{
+    struct refresh_run run;
+    struct refresh_run none;
+    uint64_t number = 0;
+    bool begun = false;
+
+    cr_assert_eq(refresh_begin(table, &desk, &run, &begun, &number), STATUS_OK);
+    cr_expect(begun);
+    cr_expect(!refresh_claim(table, &desk, &none));
+    cr_assert_eq(refresh_begin(table, &desk, &none, &begun, &number), STATUS_OK);
+    cr_expect(!begun);
+    cr_expect_eq(number, run.number);
+    cr_expect(!has_ended(&desk, number, NULL));
+    done(&run, &fine);
+    cr_expect(has_ended(&desk, number, NULL));
+    cr_expect_str_eq(counts(), "0 0 0 0 0");
+
+    uint64_t wanted = request(&desk, REFRESH_BACKGROUND, REFRESH_WISH_FULL);
+    cr_assert_eq(refresh_begin(table, &desk, &run, &begun, &number), STATUS_OK);
+    cr_expect(begun);
+    cr_expect_eq(run.wishes, REFRESH_WISH_FULL, "what others wished is done as well");
+    done(&run, &fine);
+    cr_expect(has_ended(&desk, wanted, NULL));
+    cr_expect_str_eq(counts(), "0 0 0 0 0");
+}
+
 Test(refresh_table, the_outcome_reaches_who_waits)
 {
     struct refresh_result result;
