@@ -48,6 +48,54 @@ static enum status check_fact_revisions(const json_t *revisions, struct error *e
     return STATUS_OK;
 }
 
+static enum status collect_ids(const struct changes *changes, json_t *upserted, json_t *deleted,
+                               struct error *error)
+{
+    const json_t *item;
+    size_t i;
+    int failed = upserted && deleted ? 0 : -1;
+
+    json_array_foreach(changes->upserts, i, item)
+    {
+        const char *id = json_string_value(json_object_get(item, "id"));
+        if (id && failed == 0)
+            failed = json_object_set_new(upserted, id, json_true());
+    }
+    json_array_foreach(changes->deletes, i, item)
+    {
+        if (failed == 0)
+            failed = json_object_set_new(deleted, json_string_value(item), json_true());
+    }
+    return failed == 0 ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+}
+
+/* An expectation that nothing checks would be taken for one that holds. */
+static enum status check_guards(const struct changes *changes, struct error *error)
+{
+    AUTO_JSON json_t *upserted = json_object();
+    AUTO_JSON json_t *deleted = json_object();
+    const char *id;
+    json_t *revision;
+
+    enum status status = collect_ids(changes, upserted, deleted, error);
+    json_object_foreach(json_unconst(changes->fact_revisions), id, revision)
+    {
+        if (status != STATUS_OK)
+            break;
+        if (!json_object_get(upserted, id) && !json_object_get(deleted, id))
+            status = error_set(error, STATUS_INVALID, NULL,
+                               "expected_fact_revisions names \"%s\", which is neither written nor "
+                               "deleted",
+                               id);
+        else if (json_is_null(revision) && json_object_get(deleted, id))
+            status = error_set(error, STATUS_INVALID, NULL,
+                               "expected_fact_revisions says that \"%s\" must not exist, but it is "
+                               "to be deleted",
+                               id);
+    }
+    return status;
+}
+
 static enum status take_changes(const struct backend_call *call, struct changes *changes,
                                 struct error *error)
 {
@@ -64,6 +112,8 @@ static enum status take_changes(const struct backend_call *call, struct changes 
         status = params_object(params, "expected_fact_revisions", &changes->fact_revisions, error);
     if (status == STATUS_OK)
         status = check_fact_revisions(changes->fact_revisions, error);
+    if (status == STATUS_OK)
+        status = check_guards(changes, error);
     if (status == STATUS_OK)
         status = params_boolean(params, "allow_rebase", &changes->may_rebase, error);
     if (status == STATUS_OK)

@@ -226,6 +226,32 @@ static enum status back_up(struct commit *commit, struct error *error)
     return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
 }
 
+/* Before anything speaks of this change: one that stops later, for want of a right, can for want of
+ * the same right not be taken back, and then nobody writes this user any more. */
+static enum status check_rights(const struct commit *commit, struct error *error)
+{
+    const struct commit_request *request = commit->request;
+    char directory[SCOPE_PATH_MAX];
+    char last[SCOPE_PATH_MAX] = "";
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < request->fact_count; i++) {
+        const struct commit_fact *fact = &request->facts[commit->by_directory[i]];
+        AUTO_CLOSE int fd = -1;
+        (void) split_path(fact->path, directory);
+        if (strcmp(directory, last) == 0)
+            continue;
+        (void) snprintf(last, sizeof last, "%s", directory);
+        status = volume_walk(request->volume, request->bucket_fd, directory, false, &fd, error);
+        if (status == STATUS_OK)
+            status = volume_check_right(fd, directory, "no right to change the facts there", error);
+        else if (status == STATUS_NOT_FOUND)
+            status = STATUS_OK; /* one that is made is ours */
+        status = volume_error_at(error, status, directory);
+    }
+    return status;
+}
+
 /* ---- is it still ours? ---- */
 
 static enum status read_manifest(const struct commit *commit, struct file_image *ret,
@@ -510,7 +536,9 @@ static enum status run(struct commit *commit, struct commit_result *ret, struct 
 {
     const struct commit_request *request = commit->request;
 
-    enum status status = back_up(commit, error);
+    enum status status = check_rights(commit, error);
+    if (status == STATUS_OK)
+        status = back_up(commit, error);
     if (status == STATUS_OK)
         status = volume_journal_place(request->volume, request->bucket_fd, &commit->journal, error);
     if (status != STATUS_OK)

@@ -150,6 +150,11 @@ bool volume_name_is_temporary(const char *name);
 MUST_CHECK enum status volume_place_new(const struct volume *volume, int dir_fd, const char *name,
                                         const char *bytes, size_t size, struct error *error);
 
+/* Whether files of the directory may be replaced and removed: STATUS_DENIED says `what` of `path`.
+ */
+MUST_CHECK enum status volume_check_right(int dir_fd, const char *path, const char *what,
+                                          struct error *error);
+
 /* True when that file was going to be called `name`. */
 bool volume_name_is_temporary_of(const char *temporary, const char *name);
 /* Removes such files from a directory. What cannot be removed stays. */

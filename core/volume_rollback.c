@@ -126,9 +126,7 @@ static enum status take_back(const struct rollback *rollback, struct error *erro
 /* A directory that must be changed and may not be ends the matter before the first change. */
 static enum status check_right(int fd, const char *path, struct error *error)
 {
-    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
-        return error_set_errno(error, errno, path, "no right to take a change back");
-    return STATUS_OK;
+    return volume_check_right(fd, path, "no right to take a change back", error);
 }
 
 static enum status check_rights(const struct rollback *rollback, struct error *error)

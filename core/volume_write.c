@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #define FILE_MODE_NEW 0660u   /* less what the directory denies */
 #define FILE_MODE_FIRST 0600u /* until owner and group are right */
@@ -177,6 +178,13 @@ bool volume_name_is_temporary_of(const char *temporary, const char *name)
     return volume_name_is_temporary(temporary) &&
            strlen(temporary) == 1 + length + TEMPORARY_TAIL_LENGTH &&
            memcmp(temporary + 1, name, length) == 0;
+}
+
+enum status volume_check_right(int dir_fd, const char *path, const char *what, struct error *error)
+{
+    if (faccessat(dir_fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
+        return error_set_errno(error, errno, path, "%s", what);
+    return STATUS_OK;
 }
 
 void volume_sweep_temporaries(const struct volume *volume, int dir_fd)

@@ -121,7 +121,10 @@ class Methods(WriteCase):
                       {"upserts": [{"id": "c", "content": "x", "status": "archived"}]},
                       {"upserts": "text"}, {"upserts": ["text"]}, {"deletes": [5]},
                       {"deletes": ["a", "a"]}, {"summaries": []}, {"summaries": {"user": 1}},
-                      {"expected_revision": "1"}, {"expected_fact_revisions": {"a": "1"}}):
+                      {"expected_revision": "1"}, {"expected_fact_revisions": {"a": "1"}},
+                      {"deletes": ["a"], "expected_fact_revisions": {"a": None}},
+                      {"upserts": [{"id": "c", "content": "x"}],
+                       "expected_fact_revisions": {"c": None, "a": 9}}):
             with self.subTest(wrong=wrong):
                 self.refused(INVALID, "apply_changes", **wrong)
         error = self.refused(CONFLICT, "apply_changes", upserts=[{"id": "a", "content": "x"}])

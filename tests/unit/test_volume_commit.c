@@ -9,9 +9,14 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <ftw.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define LONG_MS 20000
 #define BUCKET "users/u"
@@ -584,6 +589,43 @@ Test(volume_commit, whose_end_cannot_be_seen_says_so)
 }
 
 /* ---- V6: no space, at every place where it can be said ---- */
+
+static int open_one(const char *path, const struct stat *status UNUSED, int kind UNUSED,
+                    struct FTW *place UNUSED)
+{
+    return chmod(path, 0777);
+}
+
+/* In a process of its own, as somebody who may change all but the shard of f1. */
+Test(volume_commit, without_the_right_nobody_else_is_kept_from_writing)
+{
+    char path[SCOPE_PATH_MAX];
+    char shard[PATH_MAX + SCOPE_PATH_MAX];
+    char bucket[PATH_MAX];
+    int status = 0;
+
+    if (geteuid() != 0) {
+        printf("skipped: only root can become somebody without rights\n");
+        return;
+    }
+    in_bucket(commit.paths[0], path);
+    *strrchr(path, '/') = '\0';
+    (void) snprintf(shard, sizeof shard, "%s/%s", temp_volume_path(files), path);
+    (void) snprintf(bucket, sizeof bucket, "%s/" BUCKET, temp_volume_path(files));
+    cr_assert_eq(nftw(bucket, open_one, 16, FTW_PHYS), 0);
+    cr_assert_eq(chmod(shard, 0755), 0);
+    pid_t pid = fork();
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        if (setgid(65534) < 0 || setuid(65534) < 0)
+            _exit(1);
+        run();
+        _exit(commit.status == STATUS_DENIED && commit.error.path[0] ? 0 : 2);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_expect_eq(status, 0);
+    EXPECT_AS_BEFORE();
+}
 
 Test(volume_commit, without_space_nothing_has_happened)
 {
