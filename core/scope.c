@@ -1,5 +1,6 @@
 #include "core/scope.h"
 
+#include "core/json_disguise.h"
 #include "core/signature.h"
 #include "core/text.h"
 
@@ -138,6 +139,10 @@ enum status scope_create(const char *user, const char *agent, struct scope *ret,
     enum status status;
 
     if (user) {
+        /* A peer would make another directory of it than we, who hold it in disguise. */
+        if (strstr(user, DISGUISE_CHARACTER) || strstr(user, DISGUISE_INTEGER))
+            return error_set(error, STATUS_INVALID, NULL,
+                             "user_id must not hold a lone surrogate, U+FDD0 or U+FDD1");
         status = scope_bucket_of_user(user, scope.bucket, error);
         if (status != STATUS_OK)
             return status;

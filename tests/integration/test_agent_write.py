@@ -141,6 +141,11 @@ class Methods(WriteCase):
         self.assertEqual((done["deleted"], done["attempts"]), (["a"], 2))
         self.assert_agrees()
 
+    def test_names_that_no_peer_could_find_are_refused(self):
+        for name in ("\ud800", "a\udfff", "\ufdd1d800", "\ufdd0"):
+            with self.subTest(name=name):
+                self.refused(INVALID, "create_fact", user_id=name, content="lost")
+
     def test_clearing_never_widens(self):
         self.rpc("create_fact", content="one")
         self.rpc("create_fact", content="two", agent_name="coder")
