@@ -96,6 +96,37 @@ static enum status check_guards(const struct changes *changes, struct error *err
     return status;
 }
 
+/* Other members count for nothing, so that an answer of get_summaries can be given back; an object
+ * of such alone is a slip, and not a wish to change nothing. */
+static enum status check_summaries(const json_t *summaries, struct error *error)
+{
+    static const char *const groups[] = {"user", "history"};
+    const char *name;
+    json_t *section;
+
+    if (json_object_size(summaries) > 0 && !json_object_get(summaries, "user") &&
+        !json_object_get(summaries, "history"))
+        return error_set(error, STATUS_INVALID, NULL, "summaries has neither user nor history");
+    for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+        json_object_foreach(json_object_get(summaries, groups[i]), name, section)
+        {
+            enum status status =
+                deermem_check_section(section, "summaries", groups[i], name, error);
+            if (status != STATUS_OK)
+                return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status take_summaries(const json_t *params, struct changes *changes,
+                                  struct error *error)
+{
+    enum status status = params_object(params, "summaries", &changes->summaries, error);
+
+    return status == STATUS_OK ? check_summaries(changes->summaries, error) : status;
+}
+
 static enum status take_changes(const struct backend_call *call, struct changes *changes,
                                 struct error *error)
 {
@@ -107,7 +138,7 @@ static enum status take_changes(const struct backend_call *call, struct changes 
     if (status == STATUS_OK)
         status = check_texts(changes->deletes, "deletes", error);
     if (status == STATUS_OK)
-        status = params_object(params, "summaries", &changes->summaries, error);
+        status = take_summaries(params, changes, error);
     if (status == STATUS_OK)
         status = params_object(params, "expected_fact_revisions", &changes->fact_revisions, error);
     if (status == STATUS_OK)
@@ -223,7 +254,7 @@ enum status deermem_update_summaries(struct backend *backend, const struct backe
     struct changes changes = {.write = {.backend = backend, .call = call}};
     const struct write_request how = {.build = build, .context = &changes};
 
-    enum status status = params_object(call->params, "summaries", &changes.summaries, error);
+    enum status status = take_summaries(call->params, &changes, error);
     if (status == STATUS_OK && !changes.summaries)
         status = error_set(error, STATUS_INVALID, NULL, "summaries is missing");
     if (status == STATUS_OK)

@@ -4,6 +4,7 @@
 #include "backends/params.h"
 #include "core/json_number.h"
 #include "core/json_text.h"
+#include "core/manifest_write.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -38,12 +39,22 @@ static enum status no_memory(struct error *error)
 static enum status take_group(const json_t *data, const char *name, const json_t **ret,
                               struct error *error)
 {
-    const json_t *group = json_object_get(data, name);
+    json_t *group = json_object_get(data, name);
+    const char *key;
+    json_t *section;
 
     if (!group)
         return STATUS_OK;
     if (!json_is_object(group))
         return error_set(error, STATUS_INVALID, NULL, "memory_data.%s must be an object", name);
+    json_object_foreach(group, key, section)
+    {
+        enum status status = json_is_string(section)
+                                 ? STATUS_OK
+                                 : deermem_check_section(section, "memory_data", name, key, error);
+        if (status != STATUS_OK)
+            return status;
+    }
     *ret = group;
     return STATUS_OK;
 }
@@ -216,11 +227,18 @@ static enum status remove_others(struct draft *draft, struct change_set *set, st
 
 /* ---- summaries ---- */
 
-static bool is_blank(const json_t *section)
+/* A section as it is stored: the text alone becomes an object where readers expect one. New
+ * reference, NULL without memory. */
+static json_t *whole_section(const char *group, const char *name, json_t *section)
 {
-    const json_t *summary = json_object_get(section, "summary");
+    return json_is_string(section) && manifest_section_is_known(group, name)
+               ? json_pack("{s:O}", "summary", section)
+               : json_incref(section);
+}
 
-    return json_is_object(section) && (!summary || json_string_length(summary) == 0);
+static const json_t *text_of(const json_t *section)
+{
+    return json_is_string(section) ? section : json_object_get(section, "summary");
 }
 
 /* Sections with a text replace the stored ones. Empty ones erase nothing: an export of an agent
@@ -236,7 +254,8 @@ static enum status add_sections(json_t *summaries, const char *name, const json_
         return no_memory(error);
     json_object_foreach(json_unconst(group), key, section)
     {
-        if (!is_blank(section) && json_object_set(kept, key, section) != 0)
+        if (json_string_length(text_of(section)) > 0 &&
+            json_object_set_new(kept, key, whole_section(name, key, section)) != 0)
             return no_memory(error);
     }
     return json_object_set(summaries, name, kept) == 0 ? STATUS_OK : no_memory(error);

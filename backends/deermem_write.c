@@ -3,6 +3,7 @@
 #include "backends/params.h"
 #include "core/json_number.h"
 #include "core/json_text.h"
+#include "core/manifest_write.h"
 #include "core/text_trim.h"
 
 #include <inttypes.h>
@@ -183,5 +184,21 @@ enum status deermem_add_deletes(struct change_set *set, const json_t *facts, str
         removal->has_revision = true;
         removal->revision = json_integer_value(json_object_get(fact, "revision"));
     }
+    return STATUS_OK;
+}
+
+enum status deermem_check_section(const json_t *section, const char *param, const char *group,
+                                  const char *name, struct error *error)
+{
+    const json_t *summary = json_object_get(section, "summary");
+
+    if (json_is_string(section) && !manifest_section_is_known(group, name))
+        return STATUS_OK;
+    if (!json_is_object(section))
+        return error_set(error, STATUS_INVALID, NULL, "%s.%s.%.64s must be an object", param, group,
+                         name);
+    if (summary && !json_is_string(summary))
+        return error_set(error, STATUS_INVALID, NULL, "%s.%s.%.64s.summary must be text", param,
+                         group, name);
     return STATUS_OK;
 }

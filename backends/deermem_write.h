@@ -48,4 +48,12 @@ MUST_CHECK enum status deermem_copy_fields(const json_t *params, json_t *fact, s
 MUST_CHECK enum status deermem_add_deletes(struct change_set *set, const json_t *facts,
                                            struct error *error);
 
+/* STATUS_INVALID, naming `param`.`group`.`name`, unless a section of summaries is an object whose
+ * `summary`, if it has one, is text. Readers look for nothing else, so that anything else would put
+ * an end to the text that was stored. A section of another program's may be text itself, as some
+ * write it. */
+MUST_CHECK enum status deermem_check_section(const json_t *section, const char *param,
+                                             const char *group, const char *name,
+                                             struct error *error);
+
 #endif

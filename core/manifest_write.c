@@ -15,6 +15,17 @@ static const struct part {
     {"history", {"recentMonths", "earlierContext", "longTermBackground"}},
 };
 
+bool manifest_section_is_known(const char *part, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        for (size_t j = 0; j < KNOWN_SECTIONS; j++) {
+            if (strcmp(parts[i].name, part) == 0 && strcmp(parts[i].sections[j], name) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 static enum status no_memory(struct error *error)
 {
     return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");

@@ -35,4 +35,8 @@ bool manifest_summaries_change(const struct manifest *base, const json_t *summar
  * become "", all else in it stays. New reference; NULL without memory. */
 json_t *manifest_blank_summaries(const struct manifest *base);
 
+/* True for the sections of "user" and "history" that every manifest has, and that all programs read
+ * as objects. */
+bool manifest_section_is_known(const char *part, const char *name);
+
 #endif

@@ -38,13 +38,15 @@ const char *import_plan_refuse(const json_t *document)
     return refuse_facts(json_object_get(document, "facts"));
 }
 
-/* A fact without what every write sets. */
+/* A fact without what an import does not take from the document: what every write sets, the scope,
+ * which is the one that is imported to, and the time of creation, which a stored fact keeps. */
 static json_t *without_stamps(const json_t *fact)
 {
+    static const char *const stamps[] = {"revision", "updatedAt", "createdAt", "scope"};
     json_t *copy = json_copy(json_unconst(fact));
 
-    (void) json_object_del(copy, "revision");
-    (void) json_object_del(copy, "updatedAt");
+    for (size_t i = 0; i < ARRAY_SIZE(stamps); i++)
+        (void) json_object_del(copy, stamps[i]);
     return copy;
 }
 

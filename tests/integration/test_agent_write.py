@@ -223,6 +223,52 @@ class Methods(WriteCase):
         self.assertEqual(done["deleted"], 2)
         self.assert_agrees()
 
+    STORED = {"user": {"workContext": {"summary": "stays", "updatedAt": "t"}}}
+    NO_SECTIONS = (None, 5, True, [], ["plain"], {"summary": 5}, {"summary": None}, {"summary": {}})
+
+    def test_what_is_no_section_hides_no_summary(self):
+        self.rpc("update_summaries", summaries=self.STORED)
+        before = self.files()
+        for section in self.NO_SECTIONS + ("plain",):
+            for method in ("update_summaries", "apply_changes"):
+                with self.subTest(method=method, section=section):
+                    error = self.refused(INVALID, method, summaries={"user": {"workContext": section}})
+                    self.assertIn("summaries.user.workContext", str(error))
+        for section in self.NO_SECTIONS:
+            for group, name in (("user", "workContext"), ("user", "some"), ("history", "recentMonths")):
+                with self.subTest(group=group, name=name, section=section):
+                    error = self.refused(INVALID, "import_memory",
+                                         memory_data={"facts": [{"content": "x"}], group: {name: section}})
+                    self.assertIn(f"memory_data.{group}.{name}", str(error))
+        for summaries in ({"foo": {}}, {"foo": {"workContext": {"summary": "x"}}}, {"workContext": {"summary": "x"}}):
+            with self.subTest(summaries=summaries):
+                self.assertIn("neither user nor history",
+                              str(self.refused(INVALID, "update_summaries", summaries=summaries)))
+        self.assertEqual(self.files(), before)
+
+    def test_sections_with_and_without_a_text(self):
+        self.rpc("update_summaries", summaries=self.STORED)
+        for section in ({}, {"summary": ""}, {"updatedAt": "x"}, ""):
+            with self.subTest(section=section):
+                done = self.rpc("import_memory", memory_data={"user": {"workContext": section}})
+                self.assertFalse(done["changed"])
+        done = self.rpc("import_memory", memory_data={"user": {"topOfMind": "plain", "others": "plain"}})
+        self.assertTrue(done["changed"])
+        summaries = self.rpc("get_summaries")["summaries"]
+        self.assertEqual([summaries["user"][name] for name in ("workContext", "topOfMind", "others")],
+                         [self.STORED["user"]["workContext"], {"summary": "plain"}, "plain"])
+        self.assertFalse(self.rpc("update_summaries", summaries=summaries)["changed"])
+        for section in ({"summary": ""}, {}):
+            done = self.rpc("update_summaries", summaries={"user": {"topOfMind": section}})
+            self.assertEqual(done["summaries"]["user"]["topOfMind"], section)
+
+    def test_an_import_takes_confidence_as_the_peers_do(self):
+        for given, stored in ((None, 0.5), (True, 0.5), ("z", 0.5), ([], 0.5), ("0.7", 0.7), ("7", 1), (7, 1),
+                              (-1, 0), (0.25, 0.25)):
+            with self.subTest(given=given):
+                self.rpc("import_memory", memory_data={"facts": [{"id": "f", "content": "x", "confidence": given}]})
+                self.assertEqual([fact["confidence"] for fact in self.rpc("list_facts")["facts"]], [stored])
+
     def test_what_cannot_be_read_is_never_overwritten(self):
         self.rpc("create_fact", content="one")
         manifest = os.path.join(self.volume, "users/u/memory.json")

@@ -621,6 +621,21 @@ class Import(WriteCase):
         self.assertEqual({params["expected_revision"] for method, params in self.agent.requests
                           if method == "import_memory"}, {self.STORED["revision"]})
 
+    def test_sections_without_a_text_are_not_asked_about(self):
+        for section in ({}, {"summary": ""}, {"updatedAt": "x"}, ""):
+            out, _ = self.load(0, {"user": {"workContext": section}}, "--dry-run", "--json")
+            self.assertEqual(json.loads(out)["summaries"], [], section)
+            self.load(0, {"user": {"workContext": section}})
+
+    def test_what_an_import_does_not_take_replaces_nothing(self):
+        """The export of another user, whose facts differ by scope and times alone."""
+        document = [fact | {"scope": {"userId": "u2", "agentName": "__default__"}, "createdAt": "other"}
+                    for fact in self.STORED["facts"]]
+        out, _ = self.load(0, {"facts": document}, "--dry-run", "--json")
+        plan = json.loads(out)
+        self.assertEqual((plan["unchanged"], plan["replaced"], plan["deleted"], plan["added"]), (3, 0, 0, 0))
+        self.load(0, {"facts": document})
+
     def test_what_had_no_room_is_told(self):
         self.agent.answers["import_memory"] |= {"evicted": ["a", "b"]}
         self.assertRegex(self.load(0, self.DOCUMENT, "-y")[0], r"(?m)^left out, .*: 2$")

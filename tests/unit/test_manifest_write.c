@@ -245,6 +245,26 @@ Test(manifest_write, empties_every_section_that_has_a_summary)
            plain("a")));
 }
 
+Test(manifest_write, knows_the_sections_that_every_manifest_has)
+{
+    static const char *const parts[] = {"user", "history"};
+    AUTO_TEXT struct text written = {0};
+    const char *name;
+    json_t *section;
+
+    cr_assert(eq(int, manifest_write(NULL, NULL, 1, 0, &written, NULL), STATUS_OK));
+    AUTO_JSON json_t *root = json(text_string(&written));
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        json_object_foreach(json_object_get(root, parts[i]), name, section)
+        {
+            cr_expect(manifest_section_is_known(parts[i], name), "%s.%s", parts[i], name);
+            cr_expect(not(manifest_section_is_known(parts[1 - i], name)), "%s", name);
+        }
+    }
+    cr_expect(not(manifest_section_is_known("user", "cognitiveStyle")));
+    cr_expect(not(manifest_section_is_known("facts", "workContext")));
+}
+
 Test(manifest_write, finds_nothing_to_empty_twice)
 {
     AUTO_MANIFEST struct manifest manifest = {0};
