@@ -182,10 +182,10 @@ static enum status list_agents(struct clearing *clearing, struct write_session *
     return STATUS_OK;
 }
 
-/* One commit of a draft that `build` fills. */
-static enum status commit_one(struct clearing *clearing, struct write_session *session,
+/* `ret_misled`: it failed because the index shows what is broken by now. */
+static enum status try_commit(struct clearing *clearing, struct write_session *session,
                               const struct scope *scope, bool has_agent, write_build build,
-                              uint64_t *ret_deleted, struct error *error)
+                              uint64_t *ret_deleted, bool *ret_misled, struct error *error)
 {
     AUTO_WRITE_SOURCE struct write_source source = {0};
     AUTO_DRAFT struct draft *draft = NULL;
@@ -210,6 +210,7 @@ static enum status commit_one(struct clearing *clearing, struct write_session *s
     if (status == STATUS_OK)
         status = draft_apply(draft, &set, &outcome, NULL, error);
     write_source_close(&source);
+    *ret_misled = source.is_misled;
     int64_t revision = draft_revision(draft) + outcome.changed;
     if (status == STATUS_OK)
         status = write_session_commit(session, draft, source.is_empty, error);
@@ -219,6 +220,22 @@ static enum status commit_one(struct clearing *clearing, struct write_session *s
     clearing->written.changed = clearing->written.changed || outcome.changed;
     *ret_deleted += json_array_size(outcome.deleted);
     return STATUS_OK;
+}
+
+/* One commit of a draft that `build` fills. */
+static enum status commit_one(struct clearing *clearing, struct write_session *session,
+                              const struct scope *scope, bool has_agent, write_build build,
+                              uint64_t *ret_deleted, struct error *error)
+{
+    bool is_misled = false;
+
+    enum status status =
+        try_commit(clearing, session, scope, has_agent, build, ret_deleted, &is_misled, error);
+    if (!is_misled)
+        return status;
+    write_source_reread(session, scope);
+    error_clear(error);
+    return try_commit(clearing, session, scope, has_agent, build, ret_deleted, &is_misled, error);
 }
 
 static enum status build_blank(void *context, struct draft *draft, struct change_set *set,

@@ -205,8 +205,7 @@ static enum status list_dir(void *context_address, size_t index)
     return stamp_files(walk, fd, look);
 }
 
-/* A file of this kind of failure is kept out and told; others end the walk. */
-static bool is_fault_of_the_file(enum status status)
+bool fact_walk_is_fault_of_the_file(enum status status)
 {
     return status == STATUS_CORRUPT || status == STATUS_DENIED || status == STATUS_TOO_LARGE ||
            status == STATUS_INVALID;
@@ -248,7 +247,7 @@ static enum status read_file(void *context_address, size_t index)
             atomic_fetch_add_explicit(walk->files_read, 1, memory_order_relaxed);
         return STATUS_OK;
     }
-    if (is_fault_of_the_file(status)) {
+    if (fact_walk_is_fault_of_the_file(status)) {
         look->fault = FACT_FAULT_BROKEN;
         (void) snprintf(look->problem, sizeof look->problem, "%s", look->error.message);
         return STATUS_OK;

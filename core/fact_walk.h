@@ -37,4 +37,7 @@ MUST_CHECK enum status fact_walk_any(const struct volume *volume, int facts_fd, 
  * SCOPE_NAME_MAX + 1 bytes; may be NULL. */
 bool fact_walk_is_fact_name(const char *name, char *ret_id);
 
+/* A file of this kind of failure is kept out and told; others end the walk. */
+bool fact_walk_is_fault_of_the_file(enum status status);
+
 #endif

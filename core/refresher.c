@@ -460,8 +460,8 @@ void refresher_run(struct store *store, struct index_reader *reader, struct refr
 }
 
 enum status refresher_bring_in_step(struct store *store, struct index_reader *reader,
-                                    const struct scope *scope, uint64_t deadline_ns,
-                                    struct error *error)
+                                    const struct scope *scope, unsigned wishes,
+                                    uint64_t deadline_ns, struct error *error)
 {
     struct refresh_run run;
     struct refresh_result result = {0};
@@ -475,6 +475,7 @@ enum status refresher_bring_in_step(struct store *store, struct index_reader *re
         if (refresh_begin(store->refreshes, scope, &run, &is_ours, &number) != STATUS_OK)
             return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a refresh");
         if (is_ours) {
+            run.wishes |= wishes;
             run_it(store, reader, &run, true, &result);
             if (result.status != STATUS_OK && error)
                 *error = result.error;

@@ -16,10 +16,11 @@ void refresher_run(struct store *store, struct index_reader *reader, struct refr
                    struct refresh_result *ret);
 
 /* Brings a scope in step for a caller that holds the user's lock exclusively: a writer that has to
- * know all facts. Does the run itself, after waiting a little for one that is under way.
- * STATUS_BUSY: that one does not end; else as the run. */
+ * know all facts. Does the run itself, with these wishes besides what others asked for, after
+ * waiting a little for one that is under way. STATUS_BUSY: that one does not end; else as the run.
+ */
 MUST_CHECK enum status refresher_bring_in_step(struct store *store, struct index_reader *reader,
-                                               const struct scope *scope, uint64_t deadline_ns,
-                                               struct error *error);
+                                               const struct scope *scope, unsigned wishes,
+                                               uint64_t deadline_ns, struct error *error);
 
 #endif

@@ -1,5 +1,6 @@
 #include "core/write_source.h"
 
+#include "core/fact_walk.h"
 #include "core/json_text.h"
 #include "core/log.h"
 #include "core/refresher.h"
@@ -54,7 +55,7 @@ static enum status read_whole_scope(struct write_source *source, struct error *e
         status = store_heal_index(session->store, error);
     for (unsigned i = 0; status == STATUS_OK && i < REFRESH_TRIES; i++) {
         status = refresher_bring_in_step(session->store, session->reader, &source->scope,
-                                         session->deadline_ns, error);
+                                         REFRESH_WISH_NONE, session->deadline_ns, error);
         if (status == STATUS_OK)
             status = read_row(source, error);
         /* Without a row, and without an error, there are no facts. */
@@ -80,6 +81,14 @@ enum status write_source_open(struct write_session *session, const struct scope 
         ret->in_index = false;
     ret->is_empty = !session->has_agents;
     return STATUS_OK;
+}
+
+void write_source_reread(struct write_session *session, const struct scope *scope)
+{
+    enum status status = refresher_bring_in_step(session->store, session->reader, scope,
+                                                 REFRESH_WISH_FULL, session->deadline_ns, NULL);
+
+    (void) status; /* told by the run; what it did not mend fails as it did before */
 }
 
 /* ---- single facts ---- */
@@ -172,6 +181,33 @@ static enum status find_elsewhere(const struct write_source *source, const char 
     return read_listed(source, ret_path, ret, error);
 }
 
+struct known_place {
+    const char *path; /* relative to the facts directory */
+    bool found;
+};
+
+static enum status compare_place(void *context, const char *document, size_t size, const char *path)
+{
+    struct known_place *place = context;
+
+    (void) document;
+    (void) size;
+    place->found = place->found || strcmp(path, place->path) == 0;
+    return STATUS_OK;
+}
+
+/* Once the index knows that the file is broken it has no row for it: nothing is read again for a
+ * fault that is known. */
+static bool has_row(const struct write_source *source, const char *id, const char *path)
+{
+    struct known_place place = {.path = path + facts_prefix_length(source)};
+
+    return source->is_open && source->in_index &&
+           index_find_places(source->session->reader, source->row.id, id, compare_place, &place,
+                             NULL) == STATUS_OK &&
+           place.found;
+}
+
 static enum status find(void *context, const char *id, json_t **ret, char *ret_path,
                         struct error *error)
 {
@@ -188,6 +224,9 @@ static enum status find(void *context, const char *id, json_t **ret, char *ret_p
         status = find_elsewhere(source, id, ret_path, &image, error);
     if (status == STATUS_OK)
         status = parse(source, id, &image, ret, error);
+    if (source->was_listed && fact_walk_is_fault_of_the_file(status) &&
+        has_row(source, id, ret_path))
+        source->is_misled = true;
     if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
         scope_file_path(&source->scope, ret_path, path);
         return volume_error_at(error, status, path);
@@ -218,6 +257,7 @@ static enum status list(void *context, draft_fact_sink sink, void *sink_context,
     struct write_source *source = context;
     struct document_reader reader = {.sink = sink, .context = sink_context};
 
+    source->was_listed = true;
     if (!source->in_index)
         return STATUS_OK;
     return index_list(source->session->reader, source->row.id, NULL, 0, UINT64_MAX, read_document,

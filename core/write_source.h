@@ -16,6 +16,9 @@ struct write_source {
     bool in_index;
     struct index_scope row;
     bool is_empty; /* known, and not only by the index: the agent has no facts */
+    bool was_listed;
+    bool is_misled; /* a fact of the list cannot be read from its file: somebody broke that without
+                       touching the manifest, so the index counts as in step and still shows it */
 };
 
 /* Opens the index for a draft of `scope`; `needs_facts`: all of them, so it has to be in step. The
@@ -25,6 +28,11 @@ MUST_CHECK enum status write_source_open(struct write_session *session, const st
                                          struct error *error);
 void write_source_close(struct write_source *source);
 #define AUTO_WRITE_SOURCE CLEANUP(write_source_close)
+
+/* For a source that was misled, once it is closed: has every file of the scope read anew, so that
+ * another source does not list what is broken. Once is enough; if it fails, that one finds the same
+ * fault again. */
+void write_source_reread(struct write_session *session, const struct scope *scope);
 
 /* The functions for draft_create(); `source` must stay where it is. */
 struct draft_source write_source_functions(struct write_source *source);

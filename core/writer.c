@@ -226,6 +226,7 @@ struct round {
     size_t done; /* members that were dealt with; they stand first */
     bool is_loaded;
     bool evaluated;
+    bool is_misled; /* nothing was committed: the index has to learn of a broken file first */
     bool changed;
     int64_t revision; /* of the manifest before */
     char last_updated[WRITE_LAST_UPDATED_SIZE];
@@ -243,7 +244,7 @@ static bool any_needs_facts(struct waiter *const *members, size_t count)
 }
 
 static enum status commit_round(struct write_session *session, struct waiter **members,
-                                struct round *round)
+                                bool was_reread, struct round *round)
 {
     AUTO_WRITE_SOURCE struct write_source source = {0};
     AUTO_DRAFT struct draft *draft = NULL;
@@ -271,6 +272,9 @@ static enum status commit_round(struct write_session *session, struct waiter **m
     round->evaluated = true;
     round->changed = draft_has_changed(draft);
     write_source_close(&source);
+    round->is_misled = source.is_misled && !was_reread;
+    if (round->is_misled)
+        return STATUS_OK;
     return write_session_commit(session, draft, source.is_empty, error);
 }
 
@@ -329,11 +333,13 @@ static bool is_about_one(struct waiter *const *members, const struct round *roun
 }
 
 /* Commits members until each has its answer. More than one round is needed after conflicts, for
- * members that expect a manifest revision, and when one of them cannot be written. */
+ * members that expect a manifest revision, when one of them cannot be written, and when the index
+ * did not know that a file is broken. */
 static void commit_members(struct write_session *session, struct waiter **members, size_t count)
 {
     bool is_loaded = true;
     bool one_by_one = false;
+    bool was_reread = false;
 
     while (count > 0) {
         struct round round = {.done = one_by_one ? 1 : count};
@@ -341,10 +347,14 @@ static void commit_members(struct write_session *session, struct waiter **member
         round.status = is_loaded ? STATUS_OK : write_session_load(session, &round.error);
         round.is_loaded = round.status == STATUS_OK;
         if (round.is_loaded)
-            round.status = commit_round(session, members, &round);
+            round.status = commit_round(session, members, was_reread, &round);
         is_loaded = false;
-        if (is_about_one(members, &round)) {
-            one_by_one = true;
+        bool about_one = is_about_one(members, &round);
+        if (round.is_misled)
+            write_source_reread(session, members[0]->request->scope);
+        was_reread = was_reread || round.is_misled;
+        one_by_one = one_by_one || about_one;
+        if (round.is_misled || about_one) {
             for (size_t i = 0; round.evaluated && i < round.done; i++)
                 members[i]->result.attempts = members[i]->attempts_before;
             continue;

@@ -183,6 +183,71 @@ class Methods(WriteCase):
         with open(broken, encoding="utf-8") as file:
             self.assertEqual(file.read(), "no fact at all")
 
+    def break_in_place(self, fact_id, agent=DEFAULT_AGENT, data=b"no fact at all"):
+        """The manifest does not move: the index is in step and knows nothing of it."""
+        path = "users/u/" + peer.fact_path(agent, fact_id)
+        with open(os.path.join(self.volume, path), "r+b") as file:
+            file.truncate(0)
+            file.write(data)
+        return path
+
+    def test_clearing_keeps_what_was_broken_in_place(self):
+        for method, params in (("clear_memory", {"all": True}),
+                               ("clear_memory", {"agent_name": DEFAULT_AGENT}),
+                               ("delete_memory", {"all": True}),
+                               ("delete_memory", {"agent_name": DEFAULT_AGENT})):
+            for data in (b"no fact at all", b"x" * (5 << 20)):
+                with self.subTest(method=method, params=params, size=len(data)):
+                    for fact_id in ("f1", "f2"):
+                        self.rpc("apply_changes", upserts=[{"id": fact_id, "content": fact_id}])
+                    path = self.break_in_place("f1", data=data)
+                    done = self.rpc(method, **params)
+                    self.assertEqual((done["cleared"], [entry["path"] for entry in done["kept"]]),
+                                     (1, [path]))
+                    self.assertEqual(self.texts(), {})
+                    self.assertEqual(self.files()[path], data)
+                    self.assert_agrees()
+                    os.unlink(os.path.join(self.volume, path))
+                    self.rpc("refresh", full=True)
+
+    def test_clearing_leaves_what_is_no_file_any_more(self):
+        for make in (os.mkdir, lambda path: os.symlink("/etc/passwd", path)):
+            for params in ({"all": True}, {"agent_name": DEFAULT_AGENT}):
+                with self.subTest(make=make, params=params):
+                    self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"},
+                                                       {"id": "f2", "content": "two"}])
+                    path = os.path.join(self.volume, self.break_in_place("f1"))
+                    os.unlink(path)
+                    make(path)
+                    done = self.rpc("clear_memory", **params)
+                    self.assertEqual((done["cleared"], done["kept"]), (1, []))
+                    self.assertTrue(os.path.lexists(path))
+                    self.assertEqual(self.texts(), {})
+                    (os.unlink if os.path.islink(path) else os.rmdir)(path)
+
+    def test_clearing_every_agent_gets_past_a_broken_fact_of_one(self):
+        self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"}])
+        self.rpc("apply_changes", agent_name="coder", upserts=[{"id": "g1", "content": "one"},
+                                                               {"id": "g2", "content": "two"}])
+        self.rpc("apply_changes", agent_name="writer", upserts=[{"id": "h1", "content": "one"}])
+        path = self.break_in_place("g1", agent="coder")
+        done = self.rpc("clear_memory", all=True)
+        self.assertEqual((done["cleared"], [entry["path"] for entry in done["kept"]]), (3, [path]))
+        for agent in (DEFAULT_AGENT, "coder", "writer"):
+            self.assertEqual(self.texts(agent=agent), {})
+            self.assert_agrees(agent=agent)
+
+    def test_an_import_replaces_around_what_was_broken_in_place(self):
+        self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"},
+                                           {"id": "f2", "content": "two"}])
+        path = self.break_in_place("f1")
+        self.refused(CORRUPT, "import_memory",
+                     memory_data={"facts": [{"id": "f1", "content": "three"}]})
+        self.rpc("import_memory", memory_data={"facts": [{"id": "f3", "content": "three"}]})
+        self.assertEqual(self.texts(), {"f3": "three"})
+        self.assertEqual(self.files()[path], b"no fact at all")
+        self.assert_agrees()
+
     def test_an_export_imported_elsewhere_is_the_same_memory(self):
         self.rpc("apply_changes", upserts=[
             {"id": f"f{i}", "content": f"fact {i}", "category": "taste" if i % 2 else "goal",
@@ -328,6 +393,18 @@ class Capacity(WriteCase):
         self.agent.start()
         self.rpc("clear_memory", agent_name="__default__")
         self.assertFalse(os.path.exists(directory))
+        self.assert_agrees()
+
+    def test_what_was_broken_in_place_does_not_lose_the_contest(self):
+        for i in range(10):
+            self.rpc("apply_changes", upserts=[{"id": f"f{i}", "content": f"fact {i}",
+                                                "confidence": 0.5 + i / 100}])
+        path = os.path.join(self.volume, "users/u", peer.fact_path(DEFAULT_AGENT, "f0"))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("no fact at all")
+        made = self.rpc("create_fact", content="better", confidence=0.9)
+        self.assertEqual((made["evicted"], made["attempts"]), ([], 1))
+        self.assertTrue(os.path.exists(path))
         self.assert_agrees()
 
     def test_an_import_keeps_what_fits(self):
