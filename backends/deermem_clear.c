@@ -231,7 +231,7 @@ static enum status commit_one(struct clearing *clearing, struct write_session *s
 
     enum status status =
         try_commit(clearing, session, scope, has_agent, build, ret_deleted, &is_misled, error);
-    if (!is_misled)
+    if (status == STATUS_OK || !is_misled)
         return status;
     write_source_reread(session, scope);
     error_clear(error);

@@ -16,7 +16,7 @@ from agent import RpcError
 UNAVAILABLE = -32007
 CORRUPT = -32003
 MIGRATION = "unmigrated"
-TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
+TEMPORARY = re.compile(r"\.[^.].*\.[0-9a-f]{32}\.tmp")
 
 
 class Row:
@@ -324,6 +324,7 @@ class Case:
         if not self.recovers() or after == "unchanged":
             return self.before
         # What a peer leaves there for ever goes here: the journal tells where a dead writer was.
+        # What was going to be the journal itself goes with the next commit.
         return {path: file["sha256"] for path, file in after.items()
                 if not TEMPORARY.fullmatch(path.rpartition("/")[2])}
 
