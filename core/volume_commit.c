@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,11 +37,18 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a commit");
 }
 
-static enum status overtaken(struct error *error, const char *path)
+static void tell_overtaken(const struct commit_request *request, struct error *error)
+{
+    error_add_member(error, "reason", "\"overtaken\"");
+    error_add_member(error, "expected", "%" PRId64, request->expected_revision);
+}
+
+static enum status overtaken(const struct commit_request *request, struct error *error,
+                             const char *path)
 {
     (void) error_set(error, STATUS_CONFLICT, path,
                      "somebody else changed the memory during this commit");
-    error_add_member(error, "reason", "\"overtaken\"");
+    tell_overtaken(request, error);
     return STATUS_CONFLICT;
 }
 
@@ -155,7 +163,7 @@ static enum status read_old_facts(struct commit *commit, struct error *error)
             volume_read_file(request->volume, request->bucket_fd, request->facts[i].path,
                              FACT_FILE_BYTES_MAX, &commit->old_facts[i], error);
         if (status == STATUS_NOT_FOUND || status == STATUS_STALE)
-            return overtaken(error, request->facts[i].path);
+            return overtaken(request, error, request->facts[i].path);
         if (status != STATUS_OK)
             return status;
     }
@@ -281,13 +289,13 @@ static enum status check_manifest(const struct commit *commit, const char *bytes
         if (listed != STATUS_OK)
             return listed;
         return listing_find(&listing, request->manifest_name)
-                   ? overtaken(error, request->manifest_name)
+                   ? overtaken(request, error, request->manifest_name)
                    : STATUS_OK;
     }
     enum status status = read_manifest(commit, &image, error);
     if (status == STATUS_NOT_FOUND || status == STATUS_STALE ||
         (status == STATUS_OK && (image.size != size || memcmp(image.bytes, bytes, size) != 0)))
-        return overtaken(error, request->manifest_name);
+        return overtaken(request, error, request->manifest_name);
     if (status == STATUS_OK && ret_stamp)
         *ret_stamp = image.stamp;
     return status;
@@ -300,7 +308,7 @@ static enum status check_journal(const struct commit *commit, struct error *erro
                                               commit->operation, &owner, error);
 
     if (status == STATUS_OK && owner != JOURNAL_OURS && !MUTANT(NO_OVERTAKEN_CHECK))
-        return overtaken(error, JOURNAL_NAME);
+        return overtaken(commit->request, error, JOURNAL_NAME);
     return status;
 }
 
@@ -577,9 +585,9 @@ enum status volume_commit(const struct commit_request *request, struct commit_re
     }
     /* A file or directory that has gone, or became another one, is somebody else's doing. */
     if (status == STATUS_NOT_FOUND || status == STATUS_STALE)
-        status = overtaken(error, error && error->path[0] ? error->path : NULL);
+        status = overtaken(request, error, error && error->path[0] ? error->path : NULL);
     if (status == STATUS_CONFLICT && error && !error->members[0])
-        error_add_member(error, "reason", "\"overtaken\"");
+        tell_overtaken(request, error);
     switch (take_back(&commit, status)) {
     case AFTERMATH_OLD:
         break;

@@ -203,10 +203,13 @@ static void expect_as_before(int line)
 
 static void expect_overtaken(int line)
 {
+    char members[64];
+
+    (void) snprintf(members, sizeof members, "\"reason\":\"overtaken\",\"expected\":%d",
+                    (int) commit.request.expected_revision);
     cr_expect_eq(commit.status, STATUS_CONFLICT, "line %d: %s %s", line, status_name(commit.status),
                  commit.error.message);
-    cr_expect(strstr(commit.error.members, "\"reason\":\"overtaken\""), "line %d: {%s}", line,
-              commit.error.members);
+    cr_expect(strstr(commit.error.members, members), "line %d: {%s}", line, commit.error.members);
     cr_expect(commit.error.path[0], "line %d", line);
 }
 #define EXPECT_OVERTAKEN() expect_overtaken(__LINE__)
