@@ -255,6 +255,10 @@ bench: deps ## how fast writes are, beside a floor of the same run: SECONDS=4 of
 	$(Q)$(SUBMAKE) all
 	$(Q)$(PYTHON) tests/bench/writes.py --build build/plain --json build/bench.json $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
 
+.PHONY: model
+model: deps-model ## the protocol's model under spin: as it is, then with each rule left out
+	$(Q)$(PYTHON) chaos/model/run.py $(RUNS)
+
 .PHONY: demo
 demo: deps ## index a sample volume, search it, watch a change arrive
 	$(Q)$(SUBMAKE) all
