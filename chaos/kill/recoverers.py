@@ -67,8 +67,10 @@ class NodeRecoverer(Recoverer):
         method, params = self.request(world)
         world.node(self.node).rpc(method, user_id=world.user, **params)
 
+    # An order is there before the node wakes up: it may have been frozen while it looked at the user
+    # and then recovers before it is asked.
     def learn(self, world):
-        node = world.node(self.node)
+        node = world.nodes[self.node]
         node.order_trace()
         self.recover(world)
         node.wait_idle()
@@ -76,8 +78,9 @@ class NodeRecoverer(Recoverer):
 
     def kill(self, world, position):
         method, params = self.request(world)
-        node = world.node(self.node)
+        node = world.nodes[self.node]
         node.order_kill(position.point, position.nth)
+        world.node(self.node)
         with Client(node.endpoint) as client:
             client.send(method, user_id=world.user, **params)
             node.wait_killed(client)
