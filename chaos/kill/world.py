@@ -152,6 +152,7 @@ class World:
         self.nodes = {}
         shutil.copytree(os.path.join(templates, template), self.volume)
         self.bucket = self.peer().bucket(user)
+        self.user_was_there = os.path.exists(self.bucket)
 
     def peer(self, facts_first=True):
         return Peer(self.volume, durable=False, facts_first=facts_first)
