@@ -79,6 +79,7 @@ SUPPORT := $(wildcard tests/support/*.c)
 UNIT := $(wildcard tests/unit/test_*.c)
 RACE := $(wildcard tests/race/*.c)
 TOOLS := $(wildcard tests/tools/*.c)
+BENCH_C := $(filter-out tests/bench/samples.c,$(wildcard tests/bench/*.c))
 CHAOS := $(wildcard chaos/support/*.c)
 REPLAY := $(wildcard chaos/replay/*.c)
 EXPLORER := $(wildcard chaos/explorer/*.c)
@@ -137,6 +138,11 @@ $(BUILD)/tests/tools/%: $(BUILD)/tests/tools/%.o $(BUILD)/libmemsyncd.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
+# What measurements run besides agent and command line.
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,tests/bench/samples.c tests/support/files.c) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
+
 $(BUILD)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
@@ -181,6 +187,7 @@ mutant-programs: $(MUTANT_PROGRAMS) $(addprefix $(MUTANT_DIR)/,$(MUTANT_UNITS))
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
 TOOL_PROGRAMS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOLS))
+BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(BENCH_C))
 CHAOS_PROGRAMS := $(BUILD)/chaos/replay/run $(BUILD)/chaos/explorer/run
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ))
 
@@ -188,7 +195,8 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
-.PHONY: test-programs fuzz-programs
+.PHONY: test-programs bench-programs fuzz-programs
+bench-programs: all $(BENCH_PROGRAMS)
 test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS) $(CHAOS_PROGRAMS)
 fuzz-programs: $(FUZZ_PROGRAMS)
 
@@ -250,10 +258,14 @@ chaos-kill: deps ## kill agents and peers at every step, and look what is lost: 
 
 chaos: chaos-kill
 
-.PHONY: bench
-bench: deps ## how fast writes are, beside a floor of the same run: SECONDS=4 of each, table and build/bench.json
-	$(Q)$(SUBMAKE) all
-	$(Q)$(PYTHON) tests/bench/writes.py --build build/plain --json build/bench.json $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
+# BENCH="--only changed,warm --directory DIR": see tests/bench/bench.py --help.
+.PHONY: bench bench-quick
+bench: deps ## how fast it is, beside floors of the same run; table and build/bench.json: BENCH="--only NAME"
+	$(Q)$(SUBMAKE) bench-programs
+	$(Q)$(PYTHON) tests/bench/bench.py --build build/plain --json build/bench.json $(BENCH)
+
+bench-quick: override BENCH += --quick
+bench-quick: bench ## the same with smaller volumes, about two minutes
 
 .PHONY: model
 model: deps-model ## the protocol's model under spin: as it is, then with each rule left out

@@ -1,28 +1,20 @@
-#!/usr/bin/python3
-"""How fast writes are, each figure beside a floor measured in the same run.
-
-    tests/bench/writes.py [--build build/plain] [--directory DIR] [--seconds S] [--json FILE]
+"""How fast writes are.
 
 The floor of a commit is four files, each written beside its name, synced, renamed, and its directory
 synced: what nobody can do without who replaces a fact, a manifest and a journal (twice) durably. Times
-are of whole requests from Python, so they contain the client. Writers are processes. The figures are
-medians and 99th percentiles; what counts is the ratio, since machines differ and drift.
+are of whole requests from Python, so they contain the client. Writers are processes.
 """
-import argparse
-import json
+
 import multiprocessing
 import os
 import shutil
 import statistics
-import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from agent import Client, RpcError
+from harness import is_settled, wait_until
 
-from agent import Agent, Client, RpcError, binary
-
-CONFIG = {"backend": {"config": {"max_facts": 0}}, "log": {"level": "warning"}}
+CONFIG = {"backend": {"config": {"max_facts": 0}}}
 
 
 def replace_durably(directory, name, text):
@@ -41,7 +33,7 @@ def measure_floor(directory, seconds):
     """Seconds of four durable replacements in four directories."""
     places = [os.path.join(directory, f"floor{i}") for i in range(4)]
     for place in places:
-        os.makedirs(place)
+        os.makedirs(place, exist_ok=True)
     samples, end = [], time.monotonic() + seconds
     while time.monotonic() < end:
         begun = time.monotonic()
@@ -59,14 +51,13 @@ def write_for(endpoint, user, number, method, seconds, answers):
         count = 0
         while time.monotonic() < end:
             count += 1
+            content = f"writer {number} notes fact {count} at {time.time()}"
             begun = time.monotonic()
             try:
                 if method == "create_fact":
-                    told = client.rpc("create_fact", user_id=user,
-                                      content=f"writer {number} notes fact {count}")
+                    told = client.rpc("create_fact", user_id=user, content=content)
                 else:
-                    told = client.rpc("apply_changes", user_id=user, upserts=[
-                        {"content": f"writer {number} notes fact {count}"}])
+                    told = client.rpc("apply_changes", user_id=user, upserts=[{"content": content}])
             except RpcError as error:
                 answers.put(str(error))
                 return
@@ -75,7 +66,7 @@ def write_for(endpoint, user, number, method, seconds, answers):
 
 
 def run_writers(endpoints, users, method, seconds):
-    """Writers side by side; (all times, requests a second, commits a second)."""
+    """Writers side by side; (all times in order, requests a second, commits a second)."""
     answers = multiprocessing.Queue()
     writers = [multiprocessing.Process(target=write_for, args=(endpoints[i % len(endpoints)], user, i,
                                                                method, seconds, answers))
@@ -90,68 +81,53 @@ def run_writers(endpoints, users, method, seconds):
     for answer in found:
         if isinstance(answer, str):
             raise SystemExit(f"a writer was refused: {answer}")
-    times = [sample[0] for samples in found for sample in samples]
+    times = sorted(sample[0] for samples in found for sample in samples)
     revisions = len({(user, sample[1]) for user, samples in zip(users, found) for sample in samples})
     return times, len(times) / took, revisions / took
 
 
-def row(name, times, floor, rate=None, commits=None):
-    ordered = sorted(times)
-    return {"name": name, "p50_ms": statistics.median(ordered) * 1000,
-            "p99_ms": ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)] * 1000,
-            "worst_ms": ordered[-1] * 1000, "ratio": statistics.median(ordered) / floor,
-            "requests_per_second": rate, "commits_per_second": commits, "samples": len(ordered)}
+def p99(times):
+    return times[len(times) * 99 // 100]
 
 
-def show(rows):
-    print(f"{'what':44} {'p50 ms':>8} {'p99 ms':>8} {'worst':>8} {'x floor':>8} {'req/s':>7} {'commits/s':>9}")
-    for entry in rows:
-        rates = [f"{entry[key]:.0f}" if entry[key] else "" for key in
-                 ("requests_per_second", "commits_per_second")]
-        print(f"{entry['name']:44} {entry['p50_ms']:8.2f} {entry['p99_ms']:8.2f} "
-              f"{entry['worst_ms']:8.1f} {entry['ratio']:8.2f} {rates[0]:>7} {rates[1]:>9}")
+def measure_sizes(bench):
+    """One writer, in scopes of several sizes."""
+    sizes = (100, 1000) if bench.quick else (100, 1000, 10000)
+    for facts in sizes:
+        with bench.copy_of(bench.volume(1, facts)) as copy, bench.agent(copy, config=CONFIG) as agent:
+            wait_until(lambda: is_settled(agent))
+            floors, runs = [], []
+            for _ in range(bench.runs):
+                floors.append(statistics.median(measure_floor(bench.scratch, bench.seconds)))
+                runs.append(run_writers([agent.endpoint], ["u0"], "create_fact", bench.seconds)[0])
+        floor = statistics.median(floors) * 1000
+        bench.add("write", f"create_fact, {facts:,} facts (floor: four durable replacements)",
+                  statistics.median(map(statistics.median, runs)) * 1000, "ms",
+                  statistics.median(map(p99, runs)) * 1000, floor, 1.3 * floor)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--build", default="build/plain", help="where the programs are")
-    parser.add_argument("--directory", default=None, help="where the volume lies (default: $TMPDIR)")
-    parser.add_argument("--seconds", type=float, default=4, help="of each measurement")
-    parser.add_argument("--json", default=None, help="write the rows there as well")
-    options = parser.parse_args()
-
-    top = tempfile.mkdtemp(prefix="memsync-bench-", dir=options.directory)
-    rows = []
-    try:
-        volume = os.path.join(top, "volume")
-        os.makedirs(volume)
-        samples = measure_floor(top, options.seconds)
-        floor = statistics.median(samples)
-        rows.append(row("floor: four durable replacements", samples, floor))
-        program = binary("memsyncd", options.build)
-        with Agent(program, volume, config=CONFIG) as one, Agent(program, volume, config=CONFIG) as two:
-            endpoints = [one.endpoint, two.endpoint]
-            for name, users, method, agents in (
-                    ("create_fact, one writer", ["solo"], "create_fact", 1),
-                    ("apply_changes, one writer", ["single"], "apply_changes", 1),
-                    ("apply_changes, 8 writers of one user", ["crowd"] * 8, "apply_changes", 1),
-                    ("apply_changes, 8 users", [f"u{i}" for i in range(8)], "apply_changes", 1),
-                    ("apply_changes, 8 of one user, two agents", ["shared"] * 8, "apply_changes", 2),
-                    ("apply_changes, 8 users, two agents", [f"v{i}" for i in range(8)],
-                     "apply_changes", 2)):
-                times, rate, commits = run_writers(endpoints[:agents], users, method,
-                                                   options.seconds)
-                rows.append(row(name, times, floor, rate, commits))
-            counters = one.rpc("status")["writes"]
-        show(rows)
-        print("of the first agent's writes:", ", ".join(f"{key} {value}"
-                                                        for key, value in counters.items()))
-        if options.json:
-            with open(options.json, "w", encoding="utf-8") as file:
-                json.dump({"rows": rows, "writes": counters}, file, indent=2)
-    finally:
-        shutil.rmtree(top, ignore_errors=True)
+def measure_crowds(bench):
+    """Several writers at once."""
+    volume = os.path.join(bench.scratch, "written")
+    os.makedirs(volume)
+    seconds = 2 * bench.seconds
+    with bench.agent(volume, config=CONFIG) as one, bench.agent(volume, config=CONFIG) as two:
+        for name, users, agents, least, most in (
+                ("8 writers of one user", ["crowd"] * 8, 1, 600, 50),
+                ("8 users", [f"u{i}" for i in range(8)], 1, None, None),
+                ("8 writers of one user, two agents", ["shared"] * 8, 2, None, None),
+                ("8 users, two agents", [f"v{i}" for i in range(8)], 2, None, None)):
+            runs = [run_writers([one.endpoint, two.endpoint][:agents], users, "apply_changes",
+                                seconds) for _ in range(bench.runs)]
+            rate = statistics.median(run[1] for run in runs)
+            commits = statistics.median(run[2] for run in runs)
+            bench.add("write", f"apply_changes, {name}", rate, "req/s", target=least)
+            bench.add("write", f"apply_changes, {name} ({commits:.0f} commits/s)",
+                      statistics.median(statistics.median(run[0]) for run in runs) * 1000, "ms",
+                      statistics.median(p99(run[0]) for run in runs) * 1000, target_p99=most)
+    shutil.rmtree(volume)
 
 
-if __name__ == "__main__":
-    main()
+def measure_writes(bench):
+    measure_sizes(bench)
+    measure_crowds(bench)

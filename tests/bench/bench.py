@@ -1,0 +1,97 @@
+#!/usr/bin/python3
+"""Measures the agent; each figure beside a floor that was measured in the same run.
+
+    bench.py [--quick] [--only NAME,...] [--runs N] [--seconds S] [--build DIR] [--directory DIR]
+             [--json FILE]
+
+What is measured: --list. Figures are medians over the runs, and p99 the median of the runs' 99th
+percentiles. With --directory the volumes are kept there, and the next run does not write them again.
+Targets hold for two cores; ratios to the floors are what can be compared between machines.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "support")]
+
+# pylint: disable=wrong-import-position
+import builds  # noqa: E402
+import refreshes  # noqa: E402
+import searches  # noqa: E402
+import writes  # noqa: E402
+from harness import Bench, heading  # noqa: E402
+
+MEASUREMENTS = {
+    "inside": searches.measure_inside,
+    "socket": searches.measure_socket,
+    "python": searches.measure_python,
+    "changed": refreshes.measure_changed,
+    "replaced": refreshes.measure_replaced,
+    "cold": builds.measure_cold,
+    "warm": builds.measure_warm,
+    "writes": writes.measure_writes,
+    "poll": builds.measure_polling,
+    "memory": builds.measure_memory,
+}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--quick", action="store_true", help="smaller volumes, about two minutes")
+    parser.add_argument("--only", help="some measurements, with commas between them")
+    parser.add_argument("--list", action="store_true", help="the names of the measurements")
+    parser.add_argument("--runs", type=int, help="of each measurement (5; quick 3)")
+    parser.add_argument("--seconds", type=int, help="of each run (2; quick 1)")
+    parser.add_argument("--build", default="build/plain", help="where the programs are")
+    parser.add_argument("--directory", help="where volumes are written, and kept (default: $TMPDIR)")
+    parser.add_argument("--json", help="write the rows there as well")
+    parser.add_argument("--verbose", action="store_true", help="what the programs say")
+    return parser.parse_args()
+
+
+def machine():
+    model = platform.machine()
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    return {"cpus": os.cpu_count(), "model": models[0] if models else model,
+            "kernel": platform.release(), "load": os.getloadavg()[0]}
+
+
+def main():
+    options = parse_arguments()
+    if options.list:
+        print("\n".join(MEASUREMENTS))
+        return 0
+    chosen = options.only.split(",") if options.only else list(MEASUREMENTS)
+    unknown = [name for name in chosen if name not in MEASUREMENTS]
+    if unknown:
+        print(f"no such measurement: {unknown[0]} (--list names them)", file=sys.stderr)
+        return 2
+    told = machine()
+    begun = time.monotonic()
+    bench = Bench(options)
+    try:
+        print(f"{told['cpus']} x {told['model']}, Linux {told['kernel']}, load {told['load']:.1f}")
+        print(heading(), flush=True)
+        for name in chosen:
+            MEASUREMENTS[name](bench)
+    finally:
+        bench.close()
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"machine": told, "quick": options.quick, "seconds": time.monotonic() - begun,
+                       "rows": [row._asdict() for row in bench.rows]}, file, indent=2)
+    missed = sum(row.met is False for row in bench.rows)
+    print(f"{len(bench.rows)} rows, {missed} targets missed, "
+          f"{time.monotonic() - begun:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""What a peer changed, until a search sees it; and what others notice of a big refresh."""
+
+import os
+import time
+
+from harness import median_of, wait_until, is_settled
+from make_volume import fact_path, render_fact, render_manifest
+from searches import Searchers
+
+
+def measure_changed(bench):
+    """One changed fact: another node's write to the search that sees it."""
+    sizes = [(100, 0.7), (1000, 1.0), (10000, 1.3)] if bench.quick else [
+        (100, 0.7), (1000, 1.0), (10000, 1.3), (100000, 3.5)]
+    count = 40 if bench.quick else 100
+    for facts, target in sizes:
+        volume = bench.volume(1, facts)
+        with bench.copy_of(volume) as copy, bench.agent(copy) as agent:
+            wait_until(lambda: is_settled(agent))
+            found = [bench.tool("changes", agent.endpoint, copy, "u0", facts, count)
+                     for _ in range(bench.runs)]
+        bench.add("refresh", f"one changed fact among {facts:,}, until a search sees it",
+                  median_of(found, "search", "p50_us") / 1000, "ms",
+                  median_of(found, "search", "p99_us") / 1000,
+                  median_of(found, "look", "p50_us") / 1000, target)
+
+
+def replace_scope(volume, user, facts, revision):
+    """Rewrites every fact of a user as a peer would, and then the manifest."""
+    bucket = os.path.join(volume, "users", user)
+    for number in range(facts):
+        path = fact_path(bucket, f"f{number}")
+        write(path, render_fact(user, number, f"replaced {revision} times over, number{number}, "
+                                "with about as much text as a fact has that people wrote", revision))
+    write(os.path.join(bucket, "memory.json"), render_manifest(revision))
+
+
+def write(path, text):
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename(path + ".tmp", path)
+
+
+def p99_ms(samples):
+    ordered = sorted(samples)
+    return ordered[len(ordered) * 99 // 100] * 1000
+
+
+def measure_replaced(bench):
+    """Readers of other users while a scope of 10,000 facts is replaced: p99 beside an idle agent's.
+
+    The files are written first, so that readers meet the agent's work and not the writer's.
+    """
+    facts = 10000
+    volume = bench.volume(100, 100)
+    big = bench.volume(1, facts)
+    with bench.copy_of(volume) as copy:
+        os.system(f"cp -r '{big}/users/u0' '{copy}/users/big'")
+        with bench.agent(copy, config={"sync": {"inotify": False, "poll_interval_min_ms": 3600000,
+                                                "poll_interval_max_ms": 3600000}}) as agent:
+            wait_until(lambda: is_settled(agent))
+            idle, busy = [], []
+            for run in range(bench.runs):
+                replace_scope(copy, "big", facts, run + 10)
+                with Searchers(agent.endpoint, bench.requests(100)) as searchers:
+                    time.sleep(1)
+                    begun = time.monotonic()
+                    agent.rpc("refresh", user_id="big", timeout_ms=60000)
+                    ended = time.monotonic()
+                samples = searchers.samples
+                idle.append(p99_ms([took for at, took in samples if at + took < begun]))
+                busy.append(p99_ms([took for at, took in samples if begun <= at <= ended]))
+    idle.sort()
+    busy.sort()
+    floor = idle[len(idle) // 2]
+    bench.add("refresh", "p99 of other users' searches while 10,000 facts are replaced",
+              busy[len(busy) // 2], "ms", busy[-1], floor, 3 * floor)
