@@ -1,9 +1,18 @@
 #include "core/reader_pool.h"
 
+#include "core/clock.h"
+
 #include <pthread.h>
 
-/* Fewer indices than this are done by the caller alone: waking a thread costs more. */
-#define ALONE_MAX 4
+/* The caller begins alone, for that long and for that many indices at the least: what is quick,
+ * since the volume is local or its answers are cached, is over before a thread has woken up. */
+#define ALONE_NS (50 * NS_PER_US)
+#define ALONE_MIN 2
+/* Each thread that is woken should find that much to do: waking one costs as much as 50 looks. */
+#define WORTH_WAKING_NS (500 * NS_PER_US)
+/* Indices are taken in bunches of about that much work, so that the lock is not what it costs. */
+#define BUNCH_NS (50 * NS_PER_US)
+#define BUNCH_MAX 32
 
 /* One reader_pool_run() under way; lives on its caller's stack. Guarded by the pool's lock. */
 struct job {
@@ -11,6 +20,7 @@ struct job {
     void *context;
     size_t count;
     size_t next;    /* the first index that nobody has begun */
+    size_t bunch;   /* how many are begun at a time */
     size_t running; /* indices begun and not done */
     enum status status;
     struct job *next_job;
@@ -22,6 +32,7 @@ struct reader_pool {
     pthread_cond_t done;
     struct job *jobs;
     bool stopping;
+    enum reader_pool_mode mode;
     unsigned threads;
     pthread_t *handles;
 };
@@ -31,14 +42,27 @@ static bool job_has_more(const struct job *job)
     return job->status == STATUS_OK && job->next < job->count;
 }
 
-/* Does one index of the job; the lock is held at the call and at the return. */
+/* Calls it for the indices from `from` up to `end`, until one fails. */
+static enum status run_range(const struct job *job, size_t from, size_t end)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t i = from; status == STATUS_OK && i < end; i++)
+        status = job->work(job->context, i);
+    return status;
+}
+
+/* Does a bunch of the job; the lock is held at the call and at the return. */
 static void step_locked(struct reader_pool *pool, struct job *job)
 {
-    size_t index = job->next++;
+    size_t from = job->next;
+    size_t left = job->count - from;
+    size_t end = from + (left < job->bunch ? left : job->bunch);
 
+    job->next = end;
     job->running++;
     pthread_mutex_unlock(&pool->lock);
-    enum status status = job->work(job->context, index);
+    enum status status = run_range(job, from, end);
     pthread_mutex_lock(&pool->lock);
     job->running--;
     if (job->status == STATUS_OK)
@@ -72,7 +96,8 @@ static void *reader_main(void *context)
     return NULL;
 }
 
-enum status reader_pool_create(unsigned threads, struct reader_pool **ret)
+enum status reader_pool_create(unsigned threads, enum reader_pool_mode mode,
+                               struct reader_pool **ret)
 {
     struct reader_pool *pool = calloc(1, sizeof *pool);
 
@@ -81,6 +106,7 @@ enum status reader_pool_create(unsigned threads, struct reader_pool **ret)
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wanted, NULL);
     pthread_cond_init(&pool->done, NULL);
+    pool->mode = mode;
     pool->handles = calloc(threads ? threads : 1, sizeof *pool->handles);
     while (pool->handles && pool->threads < threads &&
            pthread_create(&pool->handles[pool->threads], NULL, reader_main, pool) == 0)
@@ -112,16 +138,6 @@ void reader_pool_destroy(struct reader_pool **pool_address)
     free(pool);
 }
 
-static enum status run_alone(size_t count, reader_pool_work work, void *context)
-{
-    for (size_t i = 0; i < count; i++) {
-        enum status status = work(context, i);
-        if (status != STATUS_OK)
-            return status;
-    }
-    return STATUS_OK;
-}
-
 static void remove_job_locked(struct reader_pool *pool, const struct job *job)
 {
     struct job **at = &pool->jobs;
@@ -131,23 +147,51 @@ static void remove_job_locked(struct reader_pool *pool, const struct job *job)
     *at = job->next_job;
 }
 
+/* The beginning, without the lock. How many threads should help with what is left. */
+static unsigned begin_alone(struct reader_pool *pool, struct job *job)
+{
+    uint64_t begun_ns = clock_monotonic_ns();
+    uint64_t took_ns = 0;
+
+    while (job_has_more(job) && (job->next < ALONE_MIN || took_ns < ALONE_NS)) {
+        job->status = job->work(job->context, job->next++);
+        took_ns = clock_monotonic_ns() - begun_ns;
+    }
+    if (!job_has_more(job))
+        return 0;
+    uint64_t each_ns = took_ns / job->next + 1;
+    uint64_t bunch = BUNCH_NS / each_ns;
+    job->bunch = bunch < 1 ? 1 : bunch > BUNCH_MAX ? BUNCH_MAX : bunch;
+    uint64_t helpers = each_ns * (job->count - job->next) / WORTH_WAKING_NS;
+    return helpers < pool->threads ? (unsigned) helpers : pool->threads;
+}
+
+/* All of the job that is left, by this thread and by `helpers` others. */
+static enum status run_shared(struct reader_pool *pool, struct job *job, unsigned helpers)
+{
+    pthread_mutex_lock(&pool->lock);
+    job->next_job = pool->jobs;
+    pool->jobs = job;
+    for (unsigned i = 0; i < helpers; i++)
+        pthread_cond_signal(&pool->wanted);
+    while (job_has_more(job))
+        step_locked(pool, job);
+    while (job->running > 0)
+        pthread_cond_wait(&pool->done, &pool->lock);
+    remove_job_locked(pool, job);
+    pthread_mutex_unlock(&pool->lock);
+    return job->status;
+}
+
 enum status reader_pool_run(struct reader_pool *pool, size_t count, reader_pool_work work,
                             void *context)
 {
-    struct job job = {.work = work, .context = context, .count = count};
+    struct job job = {.work = work, .context = context, .count = count, .bunch = 1};
+    unsigned helpers = pool->threads;
 
-    if (pool->threads == 0 || count <= ALONE_MAX)
-        return run_alone(count, work, context);
-
-    pthread_mutex_lock(&pool->lock);
-    job.next_job = pool->jobs;
-    pool->jobs = &job;
-    pthread_cond_broadcast(&pool->wanted);
-    while (job_has_more(&job))
-        step_locked(pool, &job);
-    while (job.running > 0)
-        pthread_cond_wait(&pool->done, &pool->lock);
-    remove_job_locked(pool, &job);
-    pthread_mutex_unlock(&pool->lock);
-    return job.status;
+    if (helpers > 0 && pool->mode == READER_POOL_MEASURE)
+        helpers = begin_alone(pool, &job);
+    if (job.status != STATUS_OK)
+        return job.status;
+    return helpers > 0 ? run_shared(pool, &job, helpers) : run_range(&job, job.next, count);
 }

@@ -14,8 +14,14 @@
 
 struct reader_pool;
 
+enum reader_pool_mode {
+    READER_POOL_EAGER,   /* calls may hang or cross a network: all threads are at it at once */
+    READER_POOL_MEASURE, /* calls are mostly quick: threads join in when they turn out not to be */
+};
+
 /* `threads` 0 to 256. */
-MUST_CHECK enum status reader_pool_create(unsigned threads, struct reader_pool **ret);
+MUST_CHECK enum status reader_pool_create(unsigned threads, enum reader_pool_mode mode,
+                                          struct reader_pool **ret);
 void reader_pool_destroy(struct reader_pool **pool);
 
 /* Calls work(context, i) for each i below `count`, in any order and on any thread, and returns when

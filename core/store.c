@@ -48,7 +48,10 @@ static enum status open_volume(struct store *store, const struct store_options *
     };
     status = volume_recovery_create(&recovery_options, &store->recovery);
     if (status == STATUS_OK)
-        status = reader_pool_create(options->pool_threads, &store->pool);
+        status = reader_pool_create(options->pool_threads,
+                                    volume_lookups_are_safe(store->volume) ? READER_POOL_MEASURE
+                                                                           : READER_POOL_EAGER,
+                                    &store->pool);
     return status;
 }
 

@@ -292,7 +292,7 @@ void race_pool_shared_by_many(void)
         struct pool_race race = {0};
         pthread_t threads[ASKERS];
 
-        enum status status = reader_pool_create(size, &race.pool);
+        enum status status = reader_pool_create(size, READER_POOL_EAGER, &race.pool);
         RACE_CHECK(status == STATUS_OK);
         for (unsigned i = 0; i < ASKERS; i++)
             (void) pthread_create(&threads[i], NULL, use_pool, &race);

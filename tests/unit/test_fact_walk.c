@@ -25,7 +25,7 @@ static void set_up(void)
                                                       .settle_ns = 2 * NS_PER_SECOND,
                                                       .now_ns = 1000};
     cr_assert(volume_open(&options, &volume, NULL) == STATUS_OK);
-    cr_assert(reader_pool_create(2, &pool) == STATUS_OK);
+    cr_assert(reader_pool_create(2, READER_POOL_EAGER, &pool) == STATUS_OK);
     static struct racy racy;
     struct refresh_plan_options with_racy = plan_options;
     with_racy.racy = &racy;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(reader_pool, .timeout = 30);
 
@@ -28,14 +29,14 @@ static enum status do_cell(void *context, size_t index)
     return STATUS_OK;
 }
 
-Test(reader_pool, each_index_is_done_once_whatever_the_size)
+static void expect_each_once(enum reader_pool_mode mode)
 {
     static const unsigned sizes[] = {0, 1, 2, 8};
     static const size_t counts[] = {0, 1, 4, 5, 6, CELLS};
 
     for (size_t s = 0; s < ARRAY_SIZE(sizes); s++) {
         struct reader_pool *pool = NULL;
-        cr_assert(reader_pool_create(sizes[s], &pool) == STATUS_OK);
+        cr_assert(reader_pool_create(sizes[s], mode, &pool) == STATUS_OK);
         for (size_t c = 0; c < ARRAY_SIZE(counts); c++) {
             struct work work = {.fail_at = CELLS};
             cr_expect(reader_pool_run(pool, counts[c], do_cell, &work) == STATUS_OK);
@@ -49,6 +50,46 @@ Test(reader_pool, each_index_is_done_once_whatever_the_size)
     }
 }
 
+Test(reader_pool, each_index_is_done_once_whatever_the_size)
+{
+    expect_each_once(READER_POOL_EAGER);
+    expect_each_once(READER_POOL_MEASURE);
+}
+
+/* Who did what, and how long it takes. */
+struct shift {
+    pthread_t caller;
+    unsigned nap_us;
+    atomic_uint by_caller, by_others;
+};
+
+static enum status work_a_while(void *context, size_t index UNUSED)
+{
+    struct shift *shift = context;
+
+    if (shift->nap_us)
+        (void) usleep(shift->nap_us);
+    atomic_fetch_add(pthread_equal(pthread_self(), shift->caller) ? &shift->by_caller
+                                                                  : &shift->by_others,
+                     1);
+    return STATUS_OK;
+}
+
+Test(reader_pool, quick_work_is_left_to_the_caller_and_slow_work_is_shared)
+{
+    struct reader_pool *pool = NULL;
+    struct shift quick = {.caller = pthread_self()};
+    struct shift slow = {.caller = pthread_self(), .nap_us = 20000};
+
+    cr_assert(reader_pool_create(2, READER_POOL_MEASURE, &pool) == STATUS_OK);
+    cr_expect(reader_pool_run(pool, 20, work_a_while, &quick) == STATUS_OK);
+    cr_expect(atomic_load(&quick.by_caller) + atomic_load(&quick.by_others) == 20);
+    cr_expect(reader_pool_run(pool, 20, work_a_while, &slow) == STATUS_OK);
+    cr_expect(atomic_load(&slow.by_others) > 0);
+    cr_expect(atomic_load(&slow.by_caller) + atomic_load(&slow.by_others) == 20);
+    reader_pool_destroy(&pool);
+}
+
 Test(reader_pool, a_failure_is_told_and_skips_what_was_not_begun)
 {
     static const unsigned sizes[] = {0, 3};
@@ -56,7 +97,7 @@ Test(reader_pool, a_failure_is_told_and_skips_what_was_not_begun)
     for (size_t s = 0; s < ARRAY_SIZE(sizes); s++) {
         struct reader_pool *pool = NULL;
         struct work work = {.fail_at = 0};
-        cr_assert(reader_pool_create(sizes[s], &pool) == STATUS_OK);
+        cr_assert(reader_pool_create(sizes[s], READER_POOL_EAGER, &pool) == STATUS_OK);
         cr_expect(reader_pool_run(pool, CELLS, do_cell, &work) == STATUS_STALE);
         cr_expect(atomic_load(&work.begun) < CELLS || sizes[s] > 0);
         work = (struct work){.fail_at = CELLS};
@@ -82,7 +123,8 @@ Test(reader_pool, calls_that_hang_are_waited_for_side_by_side)
     struct work work = {.fail_at = CELLS, .barrier = &barrier};
 
     cr_assert(pthread_barrier_init(&barrier, NULL, 3) == 0);
-    cr_assert(reader_pool_create(2, &pool) == STATUS_OK); /* and the caller's own */
+    cr_assert(reader_pool_create(2, READER_POOL_EAGER, &pool) ==
+              STATUS_OK); /* and the caller's own */
     cr_expect(reader_pool_run(pool, 6, meet, &work) == STATUS_OK);
     reader_pool_destroy(&pool);
     (void) pthread_barrier_destroy(&barrier);
@@ -121,7 +163,7 @@ Test(reader_pool, a_caller_is_not_stuck_behind_anothers_hanging_calls)
     struct work work = {.fail_at = CELLS};
     pthread_t thread;
 
-    cr_assert(reader_pool_create(2, &hanging.pool) == STATUS_OK);
+    cr_assert(reader_pool_create(2, READER_POOL_EAGER, &hanging.pool) == STATUS_OK);
     cr_assert(pthread_create(&thread, NULL, run_hanging, &hanging) == 0);
     while (atomic_load(&hanging.work.begun) < 3)
         (void) sched_yield();
