@@ -222,15 +222,38 @@ static void take_failure(struct settling *settling, size_t i, const struct refre
     settling->progress[i].settled = true;
 }
 
-/* A scope's first build may take long, so it is left to the refreshers; a look at what changed is
- * done by this thread, unless somebody is at it already. */
+/* Whose turn a refresh is: `ret_ours` when this thread has begun it, else the number of the run
+ * that is to be waited for. A scope's first build may take long, so it is left to the refreshers; a
+ * look at what changed is done by this thread, unless somebody is at it already. */
+static enum status take_turn(struct settling *settling, size_t i, struct refresh_run *ret_run,
+                             bool *ret_ours, uint64_t *ret_number)
+{
+    struct refresh_table *refreshes = settling->store->refreshes;
+    const struct scope *scope = &settling->request->scopes[i];
+    const struct scope_report *report = &settling->reading->reports[i];
+    bool built = report->in_index && volume_lookups_are_safe(settling->store->volume);
+
+    /* Without a manifest nothing tells afterwards whether a run under way has seen everything. */
+    if (report->looked && report->live.mark.signature.absent) {
+        enum status status =
+            refresh_request(refreshes, scope, REFRESH_URGENT, REFRESH_WISH_NONE, ret_number);
+        *ret_ours = status == STATUS_OK && built && refresh_claim(refreshes, scope, ret_run);
+        return status;
+    }
+    if (built)
+        return refresh_begin(refreshes, scope, ret_run, ret_ours, ret_number);
+    *ret_ours = false;
+    return refresh_join(refreshes, scope, ret_number);
+}
+
 static bool refresh_one(struct settling *settling, size_t i, struct refresh_result *ret,
                         struct error *error)
 {
     struct store *store = settling->store;
     const struct scope *scope = &settling->request->scopes[i];
     struct refresh_run run;
-    uint64_t number;
+    bool is_ours = false;
+    uint64_t number = 0;
 
     /* A run that hangs keeps one thread; it must not keep one a search. */
     uint64_t age_ns = refresh_running_age(store->refreshes, scope);
@@ -240,18 +263,11 @@ static bool refresh_one(struct settling *settling, size_t i, struct refresh_resu
         return false;
     }
 
-    /* Without a manifest nothing tells afterwards whether a run under way has seen everything. */
-    const struct scope_report *report = &settling->reading->reports[i];
-    bool unprovable = report->looked && report->live.mark.signature.absent;
-    enum status status = unprovable ? refresh_request(store->refreshes, scope, REFRESH_URGENT,
-                                                      REFRESH_WISH_NONE, &number)
-                                    : refresh_join(store->refreshes, scope, &number);
-    if (status != STATUS_OK) {
+    if (take_turn(settling, i, &run, &is_ours, &number) != STATUS_OK) {
         *ret = (struct refresh_result){.status = STATUS_NO_MEMORY};
         return true;
     }
-    bool built = report->in_index && volume_lookups_are_safe(store->volume);
-    if (built && refresh_claim(store->refreshes, scope, &run)) {
+    if (is_ours) {
         refresher_run(store, settling->reading->reader, &run, ret);
         return true;
     }

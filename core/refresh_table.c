@@ -50,7 +50,10 @@ struct slot_queue {
 struct refresh_table {
     pthread_mutex_t
         lock; /* below the user lock, above the install queue's; nothing is done under it */
-    pthread_cond_t wanted;
+    /* Each call wakes one waiter, who wakes the next if there is more to do: waking all for a run
+     * that one of them takes cost more than many a run. */
+    pthread_cond_t wanted;        /* whoever takes any run waits here, and for what is due later */
+    pthread_cond_t urgent_wanted; /* whoever takes urgent ones alone */
     pthread_cond_t ended;
     struct refresh_slot **buckets; /* chained; a power of two */
     size_t bucket_count, slot_count;
@@ -75,6 +78,7 @@ enum status refresh_table_create(struct refresh_table **ret)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&table->wanted, &monotonic);
+    pthread_cond_init(&table->urgent_wanted, &monotonic);
     pthread_cond_init(&table->ended, &monotonic);
     pthread_condattr_destroy(&monotonic);
     table->bucket_count = 256;
@@ -111,6 +115,7 @@ void refresh_table_destroy(struct refresh_table **table_address)
     free(table->buckets);
     free(table->delayed);
     pthread_cond_destroy(&table->ended);
+    pthread_cond_destroy(&table->urgent_wanted);
     pthread_cond_destroy(&table->wanted);
     pthread_mutex_destroy(&table->lock);
     free(table);
@@ -252,7 +257,9 @@ static void enqueue_locked(struct refresh_table *table, struct refresh_slot *slo
 {
     queue_remove(slot);
     queue_append(slot->urgency == REFRESH_URGENT ? &table->urgent : &table->background, slot);
-    pthread_cond_broadcast(&table->wanted);
+    pthread_cond_signal(&table->wanted);
+    if (slot->urgency == REFRESH_URGENT)
+        pthread_cond_signal(&table->urgent_wanted);
 }
 
 /* ---- delayed runs: a heap ---- */
@@ -297,7 +304,8 @@ static bool delay_locked(struct refresh_table *table, struct refresh_slot *slot,
     slot->due_ns = due_ns;
     table->delayed[table->delayed_count] = slot;
     heap_up(table, table->delayed_count++);
-    pthread_cond_broadcast(&table->wanted);
+    if (table->delayed[0] == slot)
+        pthread_cond_signal(&table->wanted);
     return true;
 }
 
@@ -442,8 +450,12 @@ static void begin_locked(struct refresh_table *table, struct refresh_slot *slot,
     (void) status;
 }
 
-static void wait_for_work_locked(struct refresh_table *table)
+static void wait_for_work_locked(struct refresh_table *table, bool urgent_only)
 {
+    if (urgent_only) {
+        pthread_cond_wait(&table->urgent_wanted, &table->lock);
+        return;
+    }
     if (table->delayed_count == 0) {
         pthread_cond_wait(&table->wanted, &table->lock);
         return;
@@ -458,6 +470,16 @@ static void wait_for_work_locked(struct refresh_table *table)
     (void) pthread_cond_timedwait(&table->wanted, &table->lock, &until);
 }
 
+/* Whoever goes to work wakes another for what is left, and to wait for what is due later. */
+static void hand_over_locked(struct refresh_table *table, bool urgent_only)
+{
+    if (table->urgent.first)
+        pthread_cond_signal(&table->urgent_wanted);
+    if (!urgent_only &&
+        (table->urgent.first || table->background.first || table->delayed_count > 0))
+        pthread_cond_signal(&table->wanted);
+}
+
 bool refresh_take(struct refresh_table *table, bool urgent_only, struct refresh_run *ret)
 {
     struct refresh_slot *slot = NULL;
@@ -470,10 +492,11 @@ bool refresh_take(struct refresh_table *table, bool urgent_only, struct refresh_
             slot = table->background.first;
         if (slot)
             break;
-        wait_for_work_locked(table);
+        wait_for_work_locked(table, urgent_only);
     }
     if (slot)
         begin_locked(table, slot, ret);
+    hand_over_locked(table, urgent_only);
     pthread_mutex_unlock(&table->lock);
     return slot != NULL;
 }
@@ -498,7 +521,7 @@ enum status refresh_begin(struct refresh_table *table, const struct scope *scope
     if (slot && (slot->state == SLOT_RUNNING || slot->state == SLOT_AGAIN)) {
         *ret_run = slot->running_number;
     } else if (slot) {
-        (void) want_locked(table, slot, REFRESH_URGENT, REFRESH_WISH_NONE);
+        slot->state = SLOT_WANTED; /* by the caller, so that nobody is woken for it */
         begin_locked(table, slot, ret);
         *ret_begun = true;
     }
@@ -580,6 +603,7 @@ void refresh_table_stop(struct refresh_table *table)
     pthread_mutex_lock(&table->lock);
     table->stopping = true;
     pthread_cond_broadcast(&table->wanted);
+    pthread_cond_broadcast(&table->urgent_wanted);
     pthread_cond_broadcast(&table->ended);
     pthread_mutex_unlock(&table->lock);
 }

@@ -5,8 +5,9 @@
  *
  *   IDLE    -> WANTED   refresh_request()  any thread: a compare, a watch event, a poll
  *   WANTED  -> RUNNING  refresh_take()     a refresher
- *   WANTED  -> RUNNING  refresh_claim()    a search that does the work itself
- *   both    -> RUNNING  refresh_begin()    a writer that holds what a refresher would wait for
+ *   WANTED  -> RUNNING  refresh_claim()    the same, of a run that was asked for
+ *   both    -> RUNNING  refresh_begin()    a search that does the work itself, or a writer that
+ *                                          holds what a refresher would wait for
  *   RUNNING -> AGAIN    refresh_request()  any thread: its change may be newer than what was read
  *   RUNNING -> IDLE     refresh_done()     the thread of the run
  *   AGAIN   -> WANTED   refresh_done()     the thread of the run
