@@ -21,7 +21,7 @@ struct dir_look {
     struct file_stamp stamp;
     struct listing listing;
     struct file_stamp *stamps; /* of the listing's entries that are fact files */
-    struct error error;
+    struct error *error;       /* NULL: none, or no memory for it */
 };
 
 struct file_look {
@@ -32,8 +32,8 @@ struct file_look {
     uint64_t digest;
     struct fact *fact;
     enum fact_fault fault;
-    char problem[ERROR_MESSAGE_MAX];
-    struct error error;
+    char *problem; /* with a fault: one line for people */
+    struct error *error;
 };
 
 struct look_list {
@@ -67,12 +67,15 @@ static void dir_look_clear(struct dir_look *look)
 {
     listing_destroy(&look->listing);
     free(look->stamps);
+    free(look->error);
     free(look->path);
 }
 
 static void file_look_clear(struct file_look *look)
 {
     fact_destroy(&look->fact);
+    free(look->problem);
+    free(look->error);
     free(look->path);
 }
 
@@ -116,6 +119,16 @@ static enum status add_file(struct look_list *list, plan_entry entry, const char
 
 /* ---- on the pool's threads ---- */
 
+/* Errors are big and rare: they get memory when they happen. */
+static enum status keep_error(struct error **ret, const struct error *error)
+{
+    free(*ret);
+    *ret = malloc(sizeof **ret);
+    if (*ret)
+        **ret = *error;
+    return error->status;
+}
+
 /* A directory whose name belongs to a file or a link by now is gone; its parent's listing will say
  * so. */
 static enum status open_dir(const struct fact_walk *walk, const char *path, int *ret,
@@ -158,17 +171,20 @@ static enum status check_dir(void *context_address, size_t index)
         look->missing = true;
         return STATUS_OK;
     }
-    return status == STATUS_OK ? STATUS_OK
-                               : error_set(&look->error, status, look->path,
-                                           "cannot read the attributes of a facts directory");
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    struct error error;
+    (void) error_set(&error, status, look->path, "cannot read the attributes of a facts directory");
+    return keep_error(&look->error, &error);
 }
 
 /* Stamps of the listing's fact files. One that went meanwhile makes the listing outdated. */
-static enum status stamp_files(const struct fact_walk *walk, int dir_fd, struct dir_look *look)
+static enum status stamp_files(const struct fact_walk *walk, int dir_fd, struct dir_look *look,
+                               struct error *error)
 {
     look->stamps = calloc(look->listing.count + 1, sizeof *look->stamps);
     if (!look->stamps)
-        return STATUS_NO_MEMORY;
+        return error_set(error, STATUS_NO_MEMORY, look->path, "out of memory");
     for (size_t i = 0; i < look->listing.count; i++) {
         const struct listing_entry *entry = &look->listing.entries[i];
         if (!entry->is_file || !fact_walk_is_fact_name(entry->name, NULL))
@@ -176,33 +192,41 @@ static enum status stamp_files(const struct fact_walk *walk, int dir_fd, struct 
         enum status status =
             volume_stamp_at(walk->volume, dir_fd, entry->name, &look->stamps[i], NULL, NULL);
         if (status != STATUS_OK)
-            return error_set(&look->error, status == STATUS_NOT_FOUND ? STATUS_STALE : status,
-                             look->path, "cannot read the attributes of %s", entry->name);
+            return error_set(error, status == STATUS_NOT_FOUND ? STATUS_STALE : status, look->path,
+                             "cannot read the attributes of %s", entry->name);
     }
     return STATUS_OK;
+}
+
+static enum status list_and_stamp(const struct fact_walk *walk, struct dir_look *look,
+                                  struct error *error)
+{
+    AUTO_CLOSE int fd = -1;
+
+    if (clock_monotonic_ns() > walk->give_up_ns)
+        return error_set(error, STATUS_STALE, look->path, "it takes too long");
+    look->looked_ns = clock_monotonic_ns();
+    enum status status = open_dir(walk, *look->path ? look->path : ".", &fd, error);
+    if (status == STATUS_OK)
+        status = volume_list_fd(walk->volume, fd, &look->listing, error);
+    if (status == STATUS_NOT_FOUND)
+        return error_set(error, STATUS_STALE, look->path, "it went away");
+    if (status != STATUS_OK)
+        return status;
+    look->stamp = look->listing.stamp;
+    return stamp_files(walk, fd, look, error);
 }
 
 static enum status list_dir(void *context_address, size_t index)
 {
     const struct look_context *context = context_address;
-    const struct fact_walk *walk = context->walk;
     struct dir_look *look = &context->dirs[index];
-    AUTO_CLOSE int fd = -1;
 
     if (!look->list || look->missing)
         return STATUS_OK;
-    if (clock_monotonic_ns() > walk->give_up_ns)
-        return error_set(&look->error, STATUS_STALE, look->path, "it takes too long");
-    look->looked_ns = clock_monotonic_ns();
-    enum status status = open_dir(walk, *look->path ? look->path : ".", &fd, &look->error);
-    if (status == STATUS_OK)
-        status = volume_list_fd(walk->volume, fd, &look->listing, &look->error);
-    if (status == STATUS_NOT_FOUND)
-        return error_set(&look->error, STATUS_STALE, look->path, "it went away");
-    if (status != STATUS_OK)
-        return status;
-    look->stamp = look->listing.stamp;
-    return stamp_files(walk, fd, look);
+    struct error error = {0};
+    enum status status = list_and_stamp(context->walk, look, &error);
+    return status == STATUS_OK ? STATUS_OK : keep_error(&look->error, &error);
 }
 
 bool fact_walk_is_fault_of_the_file(enum status status)
@@ -211,8 +235,8 @@ bool fact_walk_is_fault_of_the_file(enum status status)
            status == STATUS_INVALID;
 }
 
-static void parse_file(const struct fact_walk *walk, const struct file_image *image,
-                       struct file_look *look)
+static enum status parse_file(const struct fact_walk *walk, const struct file_image *image,
+                              struct file_look *look)
 {
     char id[SCOPE_NAME_MAX + 1] = "";
     const char *slash = strrchr(look->path, '/');
@@ -222,10 +246,11 @@ static void parse_file(const struct fact_walk *walk, const struct file_image *im
     look->digest = signature_digest(image->bytes, image->size);
     if (fact_parse(image->bytes, image->size, walk->scope, id, image->stamp.mtime_ns, &look->fact,
                    &look->fault, &error) == STATUS_OK)
-        return;
+        return STATUS_OK;
     if (look->fault == FACT_FAULT_NONE)
         look->fault = FACT_FAULT_BROKEN;
-    (void) snprintf(look->problem, sizeof look->problem, "%s", error.message);
+    look->problem = strdup(error.message);
+    return look->problem ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 static enum status read_file(void *context_address, size_t index)
@@ -234,24 +259,27 @@ static enum status read_file(void *context_address, size_t index)
     const struct fact_walk *walk = context->walk;
     struct file_look *look = &context->files[index];
     AUTO_IMAGE struct file_image image = {0};
+    struct error error = {0};
 
-    if (clock_monotonic_ns() > walk->give_up_ns)
-        return error_set(&look->error, STATUS_STALE, look->path, "it takes too long");
+    if (clock_monotonic_ns() > walk->give_up_ns) {
+        (void) error_set(&error, STATUS_STALE, look->path, "it takes too long");
+        return keep_error(&look->error, &error);
+    }
     look->looked_ns = clock_monotonic_ns();
     enum status status = volume_read_file(walk->volume, walk->facts_fd, look->path,
-                                          FACT_FILE_BYTES_MAX, &image, &look->error);
+                                          FACT_FILE_BYTES_MAX, &image, &error);
     if (status == STATUS_OK) {
         look->stamp = image.stamp;
-        parse_file(walk, &image, look);
         if (walk->files_read)
             atomic_fetch_add_explicit(walk->files_read, 1, memory_order_relaxed);
-        return STATUS_OK;
+        return parse_file(walk, &image, look);
     }
     if (fact_walk_is_fault_of_the_file(status)) {
         look->fault = FACT_FAULT_BROKEN;
-        (void) snprintf(look->problem, sizeof look->problem, "%s", look->error.message);
-        return STATUS_OK;
+        look->problem = strdup(error.message);
+        return look->problem ? STATUS_OK : STATUS_NO_MEMORY;
     }
+    (void) keep_error(&look->error, &error);
     /* Listed and not there: present and unread, so nothing may be published without it. */
     return status == STATUS_NOT_FOUND ? STATUS_STALE : status;
 }
@@ -275,12 +303,14 @@ static enum status first_error(const struct fact_walk *walk, const struct look_l
                                enum status status, struct error *error)
 {
     for (size_t i = 0; error && i < list->dir_count; i++) {
-        if (list->dirs[i].error.status == status)
-            return error_in_scope(walk, &list->dirs[i].error, error);
+        const struct error *found = list->dirs[i].error;
+        if (found && found->status == status)
+            return error_in_scope(walk, found, error);
     }
     for (size_t i = 0; error && i < list->file_count; i++) {
-        if (list->files[i].error.status == status)
-            return error_in_scope(walk, &list->files[i].error, error);
+        const struct error *found = list->files[i].error;
+        if (found && found->status == status)
+            return error_in_scope(walk, found, error);
     }
     return error_set(error, status, NULL, "reading the facts failed");
 }
@@ -329,7 +359,10 @@ static enum status look_at_dirs(const struct fact_walk *walk, struct refresh_pla
         return first_error(walk, looks, status, error);
 
     for (size_t i = 0; status == STATUS_OK && i < looks->dir_count; i++) {
-        if (looks->dirs[i].list)
+        if (!looks->dirs[i].list)
+            continue;
+        status = refresh_plan_open_dir(plan, looks->dirs[i].entry);
+        if (status == STATUS_OK)
             status = take_listing(plan, &looks->dirs[i], reads);
     }
     /* A directory that is missing although its parent still counts it among its own: start over. */

@@ -22,7 +22,7 @@ struct index;        /* opaque; thread-safe unless said otherwise */
 struct index_reader; /* opaque; one thread at a time */
 
 #define INDEX_FILE_NAME "memsyncd.sqlite3"
-#define INDEX_SCHEMA_VERSION 3
+#define INDEX_SCHEMA_VERSION 4
 
 struct index_options {
     const char *directory;  /* made (0700) when missing; its parent must exist */

@@ -239,7 +239,8 @@ static const char schema_text[] =
     "CREATE TABLE seen ("
     "  scope_id INTEGER NOT NULL,"
     "  path TEXT NOT NULL,"
-    "  is_dir INTEGER NOT NULL,"
+    "  is_file INTEGER NOT NULL," /* else a directory; they lie together, for each refresh reads
+                                     them */
     "  inode INTEGER NOT NULL,"
     "  size INTEGER NOT NULL,"
     "  mtime INTEGER NOT NULL,"
@@ -248,8 +249,9 @@ static const char schema_text[] =
     "  digest INTEGER NOT NULL,"
     "  fault INTEGER NOT NULL,"
     "  problem TEXT,"
-    "  PRIMARY KEY (scope_id, path)) WITHOUT ROWID;"
+    "  PRIMARY KEY (scope_id, is_file, path)) WITHOUT ROWID;"
     "CREATE INDEX seen_fault ON seen (scope_id, path) WHERE fault <> 0;"
+    "CREATE INDEX seen_special ON seen (scope_id, is_file, path) WHERE " INDEX_SEEN_SPECIAL ";"
     "CREATE VIRTUAL TABLE fts USING fts5 (content, content = '', columnsize = 0, detail = full, "
     "tokenize = 'memsync');"
     /* merging within a commit made one write in fifty wait for 10 ms and more: idle slices do it */

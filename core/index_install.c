@@ -400,7 +400,7 @@ static int put_seen(struct install *install, const struct seen_entry *entry)
     if (result != SQLITE_OK)
         return result;
     const int64_t values[] = {
-        entry->is_dir,
+        !entry->is_dir,
         (int64_t) entry->stamp.inode,
         (int64_t) entry->stamp.size,
         (int64_t) entry->stamp.mtime_ns,

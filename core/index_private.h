@@ -20,6 +20,10 @@
     (((int64_t) (scope_id) << 32) | ((int64_t) (sequence) << 8) | (int64_t) (length))
 #define INDEX_ROWID_LENGTH(rowid) ((unsigned) ((rowid) &0xff))
 
+/* Seen entries that a refresh needs beside those of all directories (index_read_special()): stamps
+ * that are not trusted, files that have a fault, and those that no directory leads to. */
+#define INDEX_SEEN_SPECIAL "(clean = 0 OR fault <> 0 OR (is_file = 1 AND instr(path, '/') = 0))"
+
 enum index_sql {
     SQL_BEGIN,
     SQL_BEGIN_IMMEDIATE,
@@ -57,6 +61,8 @@ enum index_sql {
     SQL_SEEN_DELETE,
     SQL_SEEN_DELETE_ALL,
     SQL_SEEN_LIST,
+    SQL_SEEN_SPECIAL,
+    SQL_SEEN_BELOW,
     SQL_SEEN_COUNT_BROKEN,
     SQL_SEEN_PROBLEMS,
     SQL_TOTALS,

@@ -253,7 +253,7 @@ static bool read_seen(sqlite3_stmt *statement, struct seen_entry *ret)
 
     *ret = (struct seen_entry){
         .path = path ? strdup(path) : NULL,
-        .is_dir = sqlite3_column_int(statement, 1) != 0,
+        .is_dir = sqlite3_column_int(statement, 1) == 0,
         .stamp =
             {
                 .inode = (uint64_t) sqlite3_column_int64(statement, 2),
@@ -283,12 +283,11 @@ static int collect_seen(sqlite3_stmt *statement, struct seen_list *list)
     return result;
 }
 
-enum status index_read_seen(struct index_reader *reader, int64_t scope_id, struct seen_list *ret,
-                            struct error *error)
+/* Runs a statement whose parameters are bound, when `result` says that they are. */
+static enum status list_seen(struct index_reader *reader, sqlite3_stmt *statement, int result,
+                             struct seen_list *ret, struct error *error)
 {
-    AUTO_RESET sqlite3_stmt *statement = NULL;
     AUTO_SEEN struct seen_list list = {0};
-    int result = index_reader_statement(reader, SQL_SEEN_LIST, scope_id, &statement);
 
     if (result == SQLITE_OK)
         result = collect_seen(statement, &list);
@@ -297,6 +296,42 @@ enum status index_read_seen(struct index_reader *reader, int64_t scope_id, struc
     *ret = list;
     memset(&list, 0, sizeof list);
     return STATUS_OK;
+}
+
+enum status index_read_seen(struct index_reader *reader, int64_t scope_id, struct seen_list *ret,
+                            struct error *error)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_reader_statement(reader, SQL_SEEN_LIST, scope_id, &statement);
+
+    return list_seen(reader, statement, result, ret, error);
+}
+
+enum status index_read_special(struct index_reader *reader, int64_t scope_id, struct seen_list *ret,
+                               struct error *error)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_reader_statement(reader, SQL_SEEN_SPECIAL, scope_id, &statement);
+
+    return list_seen(reader, statement, result, ret, error);
+}
+
+enum status index_read_below(struct index_reader *reader, int64_t scope_id, const char *directory,
+                             struct seen_list *ret, struct error *error)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    AUTO_TEXT struct text bounds = {0}; /* "ab/" and "ab0": the byte behind the slash is the zero */
+    int length = (int) strlen(directory) + 1;
+    int result = index_reader_statement(reader, SQL_SEEN_BELOW, scope_id, &statement);
+
+    text_append_format(&bounds, "%s/%s0", directory, directory);
+    if (!text_ok(&bounds))
+        result = SQLITE_NOMEM;
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_text(statement, 2, bounds.bytes, length, SQLITE_STATIC);
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_text(statement, 3, bounds.bytes + length, length, SQLITE_STATIC);
+    return list_seen(reader, statement, result, ret, error);
 }
 
 /* ---- totals ---- */

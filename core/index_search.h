@@ -38,9 +38,19 @@ MUST_CHECK enum status index_read_scope(struct index_reader *reader, const struc
 MUST_CHECK enum status index_read_manifest(struct index_reader *reader, int64_t scope_id,
                                            char **ret, size_t *ret_size, struct error *error);
 
-/* All seen entries of a scope, sorted by path; free with seen_list_destroy(). */
+/* All seen entries of a scope, sorted (core/seen_entry.h); free with seen_list_destroy(). */
 MUST_CHECK enum status index_read_seen(struct index_reader *reader, int64_t scope_id,
                                        struct seen_list *ret, struct error *error);
+
+/* Of these only the ones that tell whether something must be looked at: all directories, the files
+ * beside them, and all files whose stamp is not trusted or that have a fault. */
+MUST_CHECK enum status index_read_special(struct index_reader *reader, int64_t scope_id,
+                                          struct seen_list *ret, struct error *error);
+
+/* The files below one directory, however deep; "" is no directory here. */
+MUST_CHECK enum status index_read_below(struct index_reader *reader, int64_t scope_id,
+                                        const char *directory, struct seen_list *ret,
+                                        struct error *error);
 
 struct index_filter {
     const char *category; /* NULL: any; "" matches an empty one */

@@ -7,6 +7,8 @@
     "id, generation, synced, absent, mtime, size, revision, digest, inode, ctime, facts, broken, " \
     "unmigrated, next_sequence, lengths, user, bucket, agent"
 
+#define SEEN_COLUMNS "path, is_file, inode, size, mtime, ctime, clean, digest, fault, problem"
+
 static const char *const statement_texts[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN",
     [SQL_BEGIN_IMMEDIATE] = "BEGIN IMMEDIATE",
@@ -30,7 +32,8 @@ static const char *const statement_texts[SQL_COUNT] = {
     [SQL_SCOPE_LIST] = "SELECT " SCOPE_COLUMNS " FROM scope ORDER BY id",
     [SQL_SCOPE_LIST_UNSETTLED] =
         "SELECT " SCOPE_COLUMNS " FROM scope WHERE id IN (SELECT scope_id FROM seen "
-        "WHERE clean = 0 AND ctime <> 0) ORDER BY id",
+        "INDEXED BY seen_special WHERE " INDEX_SEEN_SPECIAL " AND clean = 0 AND ctime <> 0) "
+        "ORDER BY id",
     [SQL_SCOPE_LIST_BUCKET] = "SELECT " SCOPE_COLUMNS " FROM scope WHERE bucket = ?1 ORDER BY id",
 
     [SQL_FACT_BY_PATH] = "SELECT id, document FROM fact WHERE scope_id = ?1 AND path = ?2",
@@ -59,15 +62,23 @@ static const char *const statement_texts[SQL_COUNT] = {
     [SQL_FTS_MATCH] = "SELECT " RANK_FUNCTION "(fts, ?1) FROM fts WHERE fts MATCH ?2",
     [SQL_FTS_MERGE] = "INSERT INTO fts (fts, rank) VALUES ('merge', ?1)",
 
-    [SQL_SEEN_PUT] = "INSERT OR REPLACE INTO seen (scope_id, path, is_dir, inode, size, mtime, "
+    [SQL_SEEN_PUT] = "INSERT OR REPLACE INTO seen (scope_id, path, is_file, inode, size, mtime, "
                      "ctime, clean, digest, fault, problem) "
                      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    [SQL_SEEN_DELETE] = "DELETE FROM seen WHERE scope_id = ?1 AND path = ?2",
+    [SQL_SEEN_DELETE] = "DELETE FROM seen WHERE scope_id = ?1 AND is_file IN (0, 1) AND path = ?2",
     [SQL_SEEN_DELETE_ALL] = "DELETE FROM seen WHERE scope_id = ?1",
-    [SQL_SEEN_LIST] = "SELECT path, is_dir, inode, size, mtime, ctime, clean, digest, fault, "
-                      "problem FROM seen WHERE scope_id = ?1 ORDER BY path",
-    [SQL_SEEN_COUNT_BROKEN] = "SELECT count(*) FROM seen WHERE scope_id = ?1 AND fault <> 0",
-    [SQL_SEEN_PROBLEMS] = "SELECT path, fault, problem FROM seen "
+    [SQL_SEEN_LIST] =
+        "SELECT " SEEN_COLUMNS " FROM seen WHERE scope_id = ?1 ORDER BY is_file, path",
+    [SQL_SEEN_SPECIAL] =
+        "SELECT " SEEN_COLUMNS " FROM seen WHERE scope_id = ?1 AND is_file = 0 "
+        "UNION ALL "
+        "SELECT " SEEN_COLUMNS " FROM seen INDEXED BY seen_special "
+        "WHERE scope_id = ?1 AND is_file = 1 AND " INDEX_SEEN_SPECIAL " ORDER BY is_file, path",
+    [SQL_SEEN_BELOW] = "SELECT " SEEN_COLUMNS " FROM seen WHERE scope_id = ?1 AND is_file = 1 AND "
+                       "path > ?2 AND path < ?3 ORDER BY path",
+    [SQL_SEEN_COUNT_BROKEN] = "SELECT count(*) FROM seen INDEXED BY seen_fault "
+                              "WHERE scope_id = ?1 AND fault <> 0",
+    [SQL_SEEN_PROBLEMS] = "SELECT path, fault, problem FROM seen INDEXED BY seen_fault "
                           "WHERE scope_id = ?1 AND fault <> 0 ORDER BY path",
     [SQL_TOTALS] = "SELECT count(*), total(facts), total(broken), total(unmigrated) FROM scope",
 };

@@ -17,6 +17,7 @@ struct entry {
     bool clean;
     bool reread;      /* trusted only once this plan has read it (full refresh) */
     bool look_inside; /* directories: a file in it is broken or has no mark yet */
+    bool unloaded;    /* a directory of the index; what is below it may be missing here */
     struct file_stamp stamp;
     uint64_t since_ns; /* when the stamp was first seen */
     uint64_t digest;
@@ -26,6 +27,7 @@ struct entry {
     struct {
         struct file_stamp stamp;
         bool clean;
+        bool is_file;
         bool has_row;
         uint64_t digest;
     } base;
@@ -159,7 +161,9 @@ static enum status add_seen(struct refresh_plan *plan, const struct seen_entry *
         seen->clean ? 0 : racy_since(plan->options.racy, seen->path, plan->options.now_ns);
     entry->base.stamp = seen->stamp;
     entry->base.clean = seen->clean;
+    entry->base.is_file = !seen->is_dir;
     entry->base.has_row = !seen->is_dir && seen->fault == FACT_FAULT_NONE;
+    entry->unloaded = seen->is_dir && *seen->path && plan->options.load;
     entry->base.digest = seen->digest;
     if (!seen->is_dir && entry->parent != NO_ENTRY &&
         (!seen->clean || seen->fault == FACT_FAULT_BROKEN))
@@ -170,6 +174,43 @@ static enum status add_seen(struct refresh_plan *plan, const struct seen_entry *
             return STATUS_NO_MEMORY;
     }
     return STATUS_OK;
+}
+
+static void mark_loaded(struct refresh_plan *plan, plan_entry dir)
+{
+    plan->entries[dir].unloaded = false;
+    for (plan_entry child = plan->entries[dir].first_child; child != NO_ENTRY;
+         child = plan->entries[child].next_sibling) {
+        if (plan->entries[child].unloaded)
+            mark_loaded(plan, child);
+    }
+}
+
+/* Entries that are there already came with the special ones. */
+static enum status add_missing(struct refresh_plan *plan, const struct seen_list *seen)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; status == STATUS_OK && i < seen->count; i++) {
+        if (*bucket_of(plan, seen->entries[i].path) == 0)
+            status = add_seen(plan, &seen->entries[i]);
+    }
+    return status;
+}
+
+enum status refresh_plan_open_dir(struct refresh_plan *plan, plan_entry dir)
+{
+    AUTO_SEEN struct seen_list below = {0};
+
+    if (!plan->entries[dir].unloaded)
+        return STATUS_OK;
+    enum status status =
+        plan->options.load(plan->options.load_context, plan->entries[dir].path, &below);
+    if (status == STATUS_OK)
+        status = add_missing(plan, &below);
+    if (status == STATUS_OK)
+        mark_loaded(plan, dir);
+    return status;
 }
 
 enum status refresh_plan_create(const struct refresh_plan_options *options,
@@ -291,15 +332,20 @@ bool refresh_plan_dir_stamped(struct refresh_plan *plan, plan_entry dir,
            entry->look_inside || !file_stamp_equal(&entry->stamp, &wanted);
 }
 
-void refresh_plan_dir_gone(struct refresh_plan *plan, plan_entry dir)
+static void children_gone(struct refresh_plan *plan, plan_entry dir)
 {
-    plan->entries[dir].gone = true;
     for (plan_entry child = plan->entries[dir].first_child; child != NO_ENTRY;
          child = plan->entries[child].next_sibling) {
         plan->entries[child].gone = true;
         if (plan->entries[child].is_dir)
-            refresh_plan_dir_gone(plan, child);
+            children_gone(plan, child);
     }
+}
+
+void refresh_plan_dir_gone(struct refresh_plan *plan, plan_entry dir)
+{
+    plan->entries[dir].gone = true;
+    children_gone(plan, dir);
 }
 
 void refresh_plan_list_begin(struct refresh_plan *plan, plan_entry dir,
@@ -333,7 +379,7 @@ static void change_kind(struct refresh_plan *plan, plan_entry number, bool is_di
     struct entry *entry = &plan->entries[number];
 
     if (entry->is_dir)
-        refresh_plan_dir_gone(plan, number);
+        children_gone(plan, number);
     fact_destroy(&entry->fact);
     entry->is_dir = is_dir;
     entry->known = false;
@@ -444,8 +490,10 @@ static void finish_entry(const struct refresh_plan *plan, const struct entry *en
     }
     if (!entry->known)
         return;
-    /* It was a sound file: its row would outlive it. */
-    if (entry->base.has_row && (entry->is_dir || entry->fault != FACT_FAULT_NONE))
+    /* It was a sound file, whose row would outlive it, or a directory and is a file now, or the
+     * other way round: the index keeps the kinds apart. */
+    if ((entry->base.has_row && entry->fault != FACT_FAULT_NONE) ||
+        (entry->in_index && entry->base.is_file == entry->is_dir))
         result->removed[result->removed_count++] = entry->path;
     if (!entry->is_dir) {
         result->files++;
@@ -469,8 +517,43 @@ static void finish_entry(const struct refresh_plan *plan, const struct entry *en
         };
 }
 
+/* Directories that went away were never listed, but their files have rows. */
+static enum status load_what_is_gone(struct refresh_plan *plan)
+{
+    enum status status = STATUS_OK;
+
+    for (uint32_t i = 0; status == STATUS_OK && i < plan->count; i++) {
+        if (!plan->entries[i].unloaded || (plan->entries[i].is_dir && !plan->entries[i].gone))
+            continue;
+        status = refresh_plan_open_dir(plan, i);
+        children_gone(plan, i);
+    }
+    return status;
+}
+
+/* Files that were never loaded are as they were. */
+static void count_unloaded(const struct refresh_plan *plan, struct plan_result *result)
+{
+    size_t files = plan->options.base_files;
+    size_t broken = plan->options.base_broken;
+
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const struct entry *entry = &plan->entries[i];
+        if (!entry->in_index || !entry->base.is_file)
+            continue;
+        files -= files > 0;
+        broken -= broken > 0 && !entry->base.has_row;
+    }
+    result->files += files;
+    result->broken += broken;
+}
+
 enum status refresh_plan_finish(struct refresh_plan *plan, struct plan_result *ret)
 {
+    enum status status = load_what_is_gone(plan);
+
+    if (status != STATUS_OK)
+        return status;
     AUTO_PLAN_RESULT struct plan_result result = {
         .put = calloc(plan->count, sizeof *result.put),
         .removed = calloc(plan->count, sizeof *result.removed),
@@ -481,6 +564,7 @@ enum status refresh_plan_finish(struct refresh_plan *plan, struct plan_result *r
         return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < plan->count; i++)
         finish_entry(plan, &plan->entries[i], &result);
+    count_unloaded(plan, &result);
     *ret = result;
     result = (struct plan_result){0};
     return STATUS_OK;

@@ -20,8 +20,17 @@ struct refresh_plan;
 #define REFRESH_PLAN_DEPTH_MAX 8         /* levels of directories below facts/ */
 #define REFRESH_PLAN_ENTRIES_MAX 4000000 /* files and directories of one scope */
 
+/* Reads the seen files below a directory, however deep; the plan destroys the list. */
+typedef enum status (*refresh_plan_load)(void *context, const char *directory,
+                                         struct seen_list *ret);
+
 struct refresh_plan_options {
     const struct seen_list *seen; /* of the rows in the index; copied; NULL: none */
+    refresh_plan_load load; /* for what `seen` leaves out: trusted sound files below directories
+                               (index_read_special()). NULL: it is complete */
+    void *load_context;
+    size_t base_files;         /* with `load`: how many files the index has */
+    size_t base_broken;        /* ... of them without a row */
     const struct racy *racy;   /* since when their stamps are known; used during the plan's life */
     bool full;                 /* trust no stamp that the plan did not see itself */
     bool directory_times_work; /* false: every directory is listed every time */
@@ -64,6 +73,10 @@ bool refresh_plan_dir_stamped(struct refresh_plan *plan, plan_entry dir,
 /* The directory is not there (any more): everything below it is gone. */
 void refresh_plan_dir_gone(struct refresh_plan *plan, plan_entry dir);
 
+/* To be called before a listing: what was seen below the directory is read, if it is not known yet.
+ * What `load` returned. */
+MUST_CHECK enum status refresh_plan_open_dir(struct refresh_plan *plan, plan_entry dir);
+
 /* A listing of `dir` has begun; its stamp was forced before. Then one call for each name that may
  * be a fact file or a directory of such, then the end. */
 void refresh_plan_list_begin(struct refresh_plan *plan, plan_entry dir,
@@ -100,6 +113,7 @@ struct plan_result {
     size_t files;   /* all fact files of the scope */
     size_t broken;  /* of them without a row */
 };
+/* STATUS_NO_MEMORY, or what `load` returned. */
 MUST_CHECK enum status refresh_plan_finish(struct refresh_plan *plan, struct plan_result *ret);
 void plan_result_destroy(struct plan_result *result);
 #define AUTO_PLAN_RESULT CLEANUP(plan_result_destroy)

@@ -7,9 +7,12 @@
 
 #define LINES_MAX 20 /* of one refresh; list_facts tells them all */
 
-static int compare_path(const void *path, const void *entry)
+/* Files come after directories. */
+static int compare_file(const void *path, const void *entry_address)
 {
-    return strcmp(path, ((const struct seen_entry *) entry)->path);
+    const struct seen_entry *entry = entry_address;
+
+    return entry->is_dir ? 1 : strcmp(path, entry->path);
 }
 
 static bool was_told(const struct seen_list *before, const struct seen_entry *entry)
@@ -17,7 +20,7 @@ static bool was_told(const struct seen_list *before, const struct seen_entry *en
     const struct seen_entry *old = before->count == 0
                                        ? NULL
                                        : bsearch(entry->path, before->entries, before->count,
-                                                 sizeof *before->entries, compare_path);
+                                                 sizeof *before->entries, compare_file);
 
     return old && old->fault == entry->fault && old->digest == entry->digest;
 }

@@ -19,9 +19,15 @@
 #define RETRY_FIRST_MS 1000
 #define RETRY_LONGEST_MS 60000
 
+/* Above so many, and when they are more than half of all, everything is read at once. */
+#define SPECIAL_MAX 1024
+
 /* What the index holds of the scope as the run begins. */
 struct base {
+    struct index_reader *reader;
+    struct error *error;
     bool in_index;
+    bool complete; /* `seen` is; else what is not special is read when it is needed */
     struct index_scope row;
     struct seen_list seen;
 };
@@ -46,6 +52,29 @@ struct refresh {
     bool removed;
 };
 
+/* Where everything is looked at, or stamps of directories tell nothing, everything is needed. */
+static bool needs_all(const struct refresh *refresh)
+{
+    return (refresh->run->wishes & (REFRESH_WISH_FULL | REFRESH_WISH_RELIST)) != 0 ||
+           !volume_directory_times_work(refresh->store->volume);
+}
+
+static enum status read_seen(const struct refresh *refresh, struct base *base, struct error *error)
+{
+    enum status status = STATUS_OK;
+
+    base->complete = needs_all(refresh);
+    if (!base->complete) {
+        status = index_read_special(refresh->reader, base->row.id, &base->seen, error);
+        base->complete = base->seen.count > SPECIAL_MAX &&
+                         base->seen.count > (base->row.facts + base->row.broken) / 2;
+        if (status != STATUS_OK || !base->complete)
+            return status;
+        seen_list_destroy(&base->seen);
+    }
+    return index_read_seen(refresh->reader, base->row.id, &base->seen, error);
+}
+
 static enum status read_base(struct refresh *refresh, struct base *base, struct error *error)
 {
     enum status status = index_begin(refresh->reader, error);
@@ -55,7 +84,7 @@ static enum status read_base(struct refresh *refresh, struct base *base, struct 
     status = index_read_scope(refresh->reader, &refresh->run->scope, &base->row, error);
     base->in_index = status == STATUS_OK;
     if (status == STATUS_OK)
-        status = index_read_seen(refresh->reader, base->row.id, &base->seen, error);
+        status = read_seen(refresh, base, error);
     else if (status == STATUS_NOT_FOUND)
         status = STATUS_OK;
     index_end(refresh->reader);
@@ -82,11 +111,28 @@ static enum status is_in_step(struct refresh *refresh, const struct base *base, 
     return STATUS_OK;
 }
 
-static enum status make_plan(struct refresh *refresh, const struct base *base,
-                             struct refresh_plan **ret)
+/* Rows that have moved since the run began are no matter: its result is refused then. */
+static enum status load_below(void *context, const char *directory, struct seen_list *ret)
 {
+    const struct base *base = context;
+    enum status status = index_begin(base->reader, base->error);
+
+    if (status == STATUS_OK) {
+        status = index_read_below(base->reader, base->row.id, directory, ret, base->error);
+        index_end(base->reader);
+    }
+    return status;
+}
+
+static enum status make_plan(struct refresh *refresh, struct base *base, struct refresh_plan **ret)
+{
+    bool complete = base->complete || !base->in_index;
     struct refresh_plan_options options = {
         .seen = &base->seen,
+        .load = complete ? NULL : load_below,
+        .load_context = base,
+        .base_files = complete ? 0 : base->row.facts + base->row.broken,
+        .base_broken = complete ? 0 : base->row.broken,
         .racy = refresh->run->racy,
         .full = (refresh->run->wishes & REFRESH_WISH_FULL) != 0,
         .directory_times_work = volume_directory_times_work(refresh->store->volume),
@@ -247,7 +293,7 @@ static enum status publish(struct refresh *refresh, const struct base *base,
 static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
                                 enum install_outcome *ret, bool *ret_in_step, struct error *error)
 {
-    AUTO_BASE struct base base = {0};
+    AUTO_BASE struct base base = {.reader = refresh->reader, .error = error};
     AUTO_PLAN struct refresh_plan *plan = NULL;
 
     if (atomic_load(&refresh->store->suspended))

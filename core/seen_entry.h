@@ -20,7 +20,7 @@ struct seen_entry {
 };
 
 struct seen_list {
-    struct seen_entry *entries; /* sorted by path, bytewise */
+    struct seen_entry *entries; /* directories first; each kind sorted by path, bytewise */
     size_t count;
 };
 

@@ -1,11 +1,13 @@
 /* Another node's write, and the search that sees it.
  *
- *     changes ENDPOINT VOLUME USER FACTS COUNT
+ *     changes ENDPOINT VOLUME USERS FACTS COUNT
  *
- * COUNT times: one of the facts f0 ... of the user (make_volume.py writes such volumes) and the
- * manifest are replaced as a peer would, without syncing; then a search for the new word must find
- * it. Beside it the floor: what anybody must do who looks for a change without being told, a look
- * at each shard's directory, a listing of the one that changed, and a read of the file.
+ * COUNT times: one of the facts f0 ... of one of the users u0 ... (make_volume.py writes such
+ * volumes) and the manifest are replaced as a peer would, without syncing; then a search for the
+ * new word must find it. Users take turns, and each rests until its last change has settled: what
+ * is younger has to be read again by the next refresh, whoever makes it. Beside it the floor: what
+ * anybody must do who looks for a change without being told, a look at each shard's directory, a
+ * listing of the one that changed, and a read of the file.
  *
  * One JSON object comes out: p50 and p99 of both in microseconds. */
 #include "core/clock.h"
@@ -20,24 +22,27 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define SHARDS 256
 #define TIMEOUT_MS 30000
-#define PAUSE_US 20000 /* lets what follows a refresh in the background end */
+#define REST_US 2500000 /* between two changes of one user */
 
-static const char *user;
-static char bucket[4096];
-static char facts[4096 + 64];
-static int shard_fds[SHARDS];
+struct target {
+    char user[32];
+    char bucket[4096];
+    char facts[4096 + 64];
+    int shard_fds[SHARDS];
+};
 
-static void write_manifest(unsigned revision)
+static void write_manifest(const struct target *target, unsigned revision)
 {
     char path[8192];
     AUTO_TEXT struct text text = {0};
 
-    (void) snprintf(path, sizeof path, "%s/memory.json", bucket);
+    (void) snprintf(path, sizeof path, "%s/memory.json", target->bucket);
     text_append_format(&text,
                        "{\"version\": \"2.0\", \"revision\": %u,\n"
                        " \"lastUpdated\": \"2026-03-01T08:00:00Z\", \"user\": {}, \"history\": {}}",
@@ -45,7 +50,8 @@ static void write_manifest(unsigned revision)
     test_replace_file(path, text_string(&text), text.size);
 }
 
-static void write_fact(unsigned number, unsigned revision, char *ret_path, size_t size)
+static void write_fact(const struct target *target, unsigned number, unsigned revision,
+                       char *ret_path, size_t size)
 {
     char id[32];
     char shard[3];
@@ -53,7 +59,7 @@ static void write_fact(unsigned number, unsigned revision, char *ret_path, size_
 
     (void) snprintf(id, sizeof id, "f%u", number);
     fact_id_shard(id, shard);
-    (void) snprintf(ret_path, size, "%s/%s/%s.md", facts, shard, id);
+    (void) snprintf(ret_path, size, "%s/%s/%s.md", target->facts, shard, id);
     text_append_format(&text,
                        "---\nid: %s\ncategory: context\nconfidence: 0.7\n"
                        "createdAt: '2026-03-01T08:00:00.000000Z'\n"
@@ -62,31 +68,51 @@ static void write_fact(unsigned number, unsigned revision, char *ret_path, size_
                        "updatedAt: '2026-03-01T08:00:00.000000Z'\nrevision: %u\n"
                        "user_id: %s\nagent_name: __default__\n---\n\n# changed\n\n"
                        "changed by another node, which tells of it with the word zq%ux\n",
-                       id, revision, user, revision);
+                       id, revision, target->user, revision);
     test_replace_file(ret_path, text_string(&text), text.size);
 }
 
 /* ---- the floor ---- */
 
-static void open_shards(void)
+static void open_shards(struct target *target)
 {
     for (unsigned i = 0; i < SHARDS; i++) {
         char path[8192];
-        (void) snprintf(path, sizeof path, "%s/%02x", facts, i);
-        shard_fds[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (shard_fds[i] < 0 && errno != ENOENT)
+        (void) snprintf(path, sizeof path, "%s/%02x", target->facts, i);
+        target->shard_fds[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (target->shard_fds[i] < 0 && errno != ENOENT)
             test_die("cannot open %s: %s", path, strerror(errno));
     }
 }
 
-static void look(const char *path)
+/* Each user's shards are held open. */
+static void raise_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void) setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static void open_target(struct target *target, const char *volume, size_t number)
+{
+    (void) snprintf(target->user, sizeof target->user, "u%zu", number);
+    (void) snprintf(target->bucket, sizeof target->bucket, "%s/users/%s", volume, target->user);
+    (void) snprintf(target->facts, sizeof target->facts, "%s/agents/__default__/facts",
+                    target->bucket);
+    open_shards(target);
+}
+
+static void look(const struct target *target, const char *path)
 {
     char directory[8192];
     char bytes[65536];
     struct stat info;
 
     for (unsigned i = 0; i < SHARDS; i++) {
-        if (shard_fds[i] >= 0 && fstat(shard_fds[i], &info) < 0)
+        if (target->shard_fds[i] >= 0 && fstat(target->shard_fds[i], &info) < 0)
             test_die("cannot look at a shard: %s", strerror(errno));
     }
     (void) snprintf(directory, sizeof directory, "%.*s", (int) (strrchr(path, '/') - path), path);
@@ -106,7 +132,7 @@ static void look(const char *path)
 
 /* ---- the search ---- */
 
-static void search(memsync_client *client, unsigned revision)
+static void search(memsync_client *client, const char *user, unsigned revision)
 {
     char params[512];
     char word[32];
@@ -130,31 +156,37 @@ int main(int argc, char **argv)
     AUTO_SAMPLES struct samples searches = {0};
 
     if (argc != 6) {
-        (void) fprintf(stderr, "usage: changes ENDPOINT VOLUME USER FACTS COUNT\n");
+        (void) fprintf(stderr, "usage: changes ENDPOINT VOLUME USERS FACTS COUNT\n");
         return 2;
     }
-    user = argv[3];
-    size_t fact_count = bench_number(argv[4], 10000000);
+    size_t users = bench_number(argv[3], 1000);
+    size_t facts = bench_number(argv[4], 10000000);
     size_t count = bench_number(argv[5], 1000000);
-    (void) snprintf(bucket, sizeof bucket, "%s/users/%s", argv[2], user);
-    (void) snprintf(facts, sizeof facts, "%s/agents/__default__/facts", bucket);
+    struct target *targets = calloc(users, sizeof *targets);
+    if (!targets)
+        test_die("no memory");
+    raise_limit();
+    for (size_t i = 0; i < users; i++)
+        open_target(&targets[i], argv[2], i);
     if (memsync_open(argv[1], &client) != MEMSYNC_OK)
         test_die("%s", memsync_last_error());
-    open_shards();
     unsigned revision = (unsigned) time(NULL) % 1000000 + 2;
     for (size_t i = 0; i < count; i++) {
+        const struct target *target = &targets[i % users];
         char path[8192];
-        write_fact((unsigned) (i * 7919 % fact_count), ++revision, path, sizeof path);
-        write_manifest(revision);
+
+        write_fact(target, (unsigned) (i * 7919 % facts), ++revision, path, sizeof path);
+        write_manifest(target, revision);
         uint64_t begun_ns = clock_monotonic_ns();
-        look(path);
+        look(target, path);
         samples_add(&looks, clock_monotonic_ns() - begun_ns);
         begun_ns = clock_monotonic_ns();
-        search(client, revision);
+        search(client, target->user, revision);
         samples_add(&searches, clock_monotonic_ns() - begun_ns);
-        (void) usleep(PAUSE_US);
+        (void) usleep((useconds_t) (REST_US / users));
     }
     memsync_close(&client);
+    free(targets);
     (void) printf("{");
     samples_print(&looks, "look");
     (void) printf(", ");

@@ -10,14 +10,17 @@ from searches import Searchers
 
 def measure_changed(bench):
     """One changed fact: another node's write to the search that sees it."""
-    sizes = [(100, 0.7), (1000, 1.0), (10000, 1.3)] if bench.quick else [
-        (100, 0.7), (1000, 1.0), (10000, 1.3), (100000, 3.5)]
-    count = 40 if bench.quick else 100
-    for facts, target in sizes:
-        volume = bench.volume(1, facts)
+    sizes = [(100, 25, 0.7), (1000, 25, 1.0), (10000, 1, 1.3)]
+    if not bench.quick:
+        sizes = [(100, 25, 0.7), (1000, 25, 1.0), (10000, 10, 1.3), (100000, 2, 3.5)]
+    for facts, users, target in sizes:
+        volume = bench.volume(users, facts)
+        count = max(2 * users, 8)
         with bench.copy_of(volume) as copy, bench.agent(copy) as agent:
             wait_until(lambda: is_settled(agent))
-            found = [bench.tool("changes", agent.endpoint, copy, "u0", facts, count)
+            time.sleep(3)
+            wait_until(lambda: is_settled(agent))
+            found = [bench.tool("changes", agent.endpoint, copy, users, facts, count)
                      for _ in range(bench.runs)]
         bench.add("refresh", f"one changed fact among {facts:,}, until a search sees it",
                   median_of(found, "search", "p50_us") / 1000, "ms",

@@ -587,3 +587,124 @@ Test(refresh_plan, directories_nest_only_so_deep)
     cr_expect(refresh_plan_list_name(plan, dir, "d", true, &below) == STATUS_TOO_LARGE);
     cr_expect(refresh_plan_list_name(plan, dir, "f.md", false, &below) == STATUS_OK);
 }
+
+/* ---- what is read by directory ---- */
+
+/* Answers with the entries below a directory from a list of everything. */
+static struct seen_list everything;
+static enum status load_status;
+static char loaded[128]; /* the directories that were asked for */
+
+static enum status load(void *context UNUSED, const char *directory, struct seen_list *ret)
+{
+    size_t length = strlen(directory);
+
+    (void) snprintf(loaded + strlen(loaded), sizeof loaded - strlen(loaded), "%s ", directory);
+    if (load_status != STATUS_OK)
+        return load_status;
+    ret->entries = calloc(everything.count + 1, sizeof *ret->entries);
+    cr_assert(ret->entries != NULL);
+    for (size_t i = 0; i < everything.count; i++) {
+        const struct seen_entry *entry = &everything.entries[i];
+        if (strncmp(entry->path, directory, length) != 0 || entry->path[length] != '/')
+            continue;
+        ret->entries[ret->count] = *entry;
+        ret->entries[ret->count++].path = strdup(entry->path);
+    }
+    return STATUS_OK;
+}
+
+/* The usual facts and one below a nested directory; the plan gets only what is special: here the
+ * directories. */
+static void create_by_directory(void)
+{
+    static struct seen_entry all[ARRAY_SIZE(entries)];
+
+    seen_usual(true);
+    add_seen("bb/cc", true, 100, true);
+    add_seen("bb/cc/f4.md", false, 100, true);
+    memcpy(all, entries, sizeof all);
+    everything = (struct seen_list){.entries = all, .count = seen.count};
+    size_t kept = 0;
+    for (size_t i = 0; i < seen.count; i++) {
+        if (entries[i].is_dir)
+            entries[kept++] = entries[i];
+    }
+    seen.count = kept;
+    options.load = load;
+    options.base_files = 4;
+    create();
+}
+
+Test(refresh_plan, what_was_seen_in_a_directory_is_read_when_it_is_listed)
+{
+    create_by_directory();
+    cr_expect(!stamped(next_dir(""), 100, NOW));
+    plan_entry aa = next_dir("aa");
+    cr_expect(stamped(aa, 200, NOW));
+    cr_assert(refresh_plan_open_dir(plan, aa) == STATUS_OK);
+    cr_assert(refresh_plan_open_dir(plan, aa) == STATUS_OK);
+    list_begin(aa, 200, NOW);
+    cr_expect(!wants(name(aa, "f2.md", false), 100, NOW), "it is known and did not change");
+    refresh_plan_list_end(plan, aa);
+    cr_expect(!stamped(next_dir("bb"), 100, NOW));
+    cr_expect(!stamped(next_dir("bb/cc"), 100, NOW));
+    no_more_dirs();
+    finish();
+    cr_expect_str_eq(loaded, "aa ");
+    cr_expect(result.removed_count == 1 && is_removed("aa/f1.md"));
+    cr_expect_eq(result.files, 3);
+    cr_expect_eq(result.broken, 0);
+    cr_expect_eq(result.put_count, 0);
+}
+
+Test(refresh_plan, the_facts_of_a_directory_that_is_gone_are_removed_though_nobody_listed_it)
+{
+    create_by_directory();
+    plan_entry root = next_dir("");
+    cr_expect(stamped(root, 200, NOW));
+    cr_assert(refresh_plan_open_dir(plan, root) == STATUS_OK);
+    list_begin(root, 200, NOW);
+    (void) name(root, "aa", true);
+    refresh_plan_list_end(plan, root);
+    cr_expect(!stamped(next_dir("aa"), 100, NOW));
+    no_more_dirs();
+    finish();
+    cr_expect_str_eq(loaded, "bb ");
+    cr_expect(is_removed("bb") && is_removed("bb/f3.md") && is_removed("bb/cc") &&
+              is_removed("bb/cc/f4.md"));
+    cr_expect_eq(result.removed_count, 4);
+    cr_expect_eq(result.files, 2);
+}
+
+Test(refresh_plan, the_facts_of_a_directory_that_became_a_file_are_removed)
+{
+    create_by_directory();
+    plan_entry root = next_dir("");
+    cr_expect(stamped(root, 200, NOW));
+    list_begin(root, 200, NOW);
+    (void) name(root, "aa", false);
+    (void) name(root, "bb", true);
+    refresh_plan_list_end(plan, root);
+    finish();
+    cr_expect(is_removed("aa/f1.md") && is_removed("aa/f2.md") && !is_removed("bb/f3.md"));
+}
+
+Test(refresh_plan, without_the_facts_directory_everything_is_removed)
+{
+    create_by_directory();
+    cr_assert(refresh_plan_begin(plan, false) == STATUS_OK);
+    finish();
+    cr_expect_eq(result.removed_count, 8);
+    cr_expect_eq(result.files, 0);
+}
+
+Test(refresh_plan, what_cannot_be_read_from_the_index_ends_the_plan)
+{
+    create_by_directory();
+    load_status = STATUS_BUSY;
+    cr_expect(refresh_plan_open_dir(plan, next_dir("")) == STATUS_OK, "nothing of it is missing");
+    cr_expect(refresh_plan_open_dir(plan, next_dir("aa")) == STATUS_BUSY);
+    cr_assert(refresh_plan_begin(plan, false) == STATUS_OK);
+    cr_expect(refresh_plan_finish(plan, &result) == STATUS_BUSY);
+}
