@@ -6,6 +6,7 @@
 #include "backends/deermem.h"
 #include "core/clock.h"
 #include "core/json_text.h"
+#include "core/thread_kind.h"
 #include "ipc/endpoint.h"
 #include "ipc/events.h"
 
@@ -579,6 +580,7 @@ enum status agent_start(const struct config *config, struct agent **ret, struct 
         return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     agent->config = config;
     agent->started_ns = clock_monotonic_ns();
+    thread_kind_set(THREAD_PROMPT); /* and what starts from here, the socket threads as well */
     agent->zmq = zmq_ctx_new();
     enum status status = agent->zmq ? claim_endpoints(agent, error)
                                     : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");

@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/refresher.h"
+#include "core/thread_kind.h"
 #include "core/watch_inotify.h"
 #include "core/watch_poll.h"
 
@@ -99,6 +100,8 @@ static void *refresher_main(void *context)
     struct refresh_run run;
     struct refresh_result result;
 
+    if (!thread->urgent_only)
+        thread_kind_set(THREAD_BACKGROUND);
     while (refresh_take(table, thread->urgent_only, &run))
         refresher_run(thread->keeper->store, thread->reader, &run, &result);
     return NULL;
@@ -484,6 +487,7 @@ static void *watcher_main(void *context)
 {
     struct keeper *keeper = context;
 
+    thread_kind_set(THREAD_BACKGROUND);
     open_inotify(keeper);
     step_inotify(keeper);
     look_at_everything(keeper);

@@ -1,6 +1,7 @@
 #include "core/reader_pool.h"
 
 #include "core/clock.h"
+#include "core/thread_kind.h"
 
 #include <pthread.h>
 
@@ -84,6 +85,7 @@ static void *reader_main(void *context)
 {
     struct reader_pool *pool = context;
 
+    thread_kind_set(THREAD_BACKGROUND);
     pthread_mutex_lock(&pool->lock);
     while (!pool->stopping) {
         struct job *job = find_job_locked(pool);
