@@ -191,6 +191,86 @@ class Methods(WriteCase):
             file.write(data)
         return path
 
+    def edit_in_place(self, fact_id, old, new):
+        path = os.path.join(self.volume, "users/u", peer.fact_path(DEFAULT_AGENT, fact_id))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn(old, text)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace(old, new))
+
+    def get(self, fact_id):
+        return self.rpc("get_fact", fact_id=fact_id)["fact"]
+
+    def test_a_refusal_over_an_edited_file_makes_reading_tell_the_truth(self):
+        self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"},
+                                           {"id": "f2", "content": "two"}])
+        for method, params in (("update_fact", {"fact_id": "f1", "content": "mine"}),
+                               ("delete_fact", {"fact_id": "f1"}),
+                               ("apply_changes", {"upserts": [{"id": "f1", "content": "mine"}]})):
+            with self.subTest(method=method):
+                before = self.get("f1")["revision"]
+                self.edit_in_place("f1", f"revision: {before}\n", f"revision: {before + 40}\n")
+                self.assertEqual(self.get("f1")["revision"], before)
+                expected = ({"expected_fact_revisions": {"f1": before}}
+                            if method == "apply_changes" else {"expected_revision": before})
+                error = self.refused(CONFLICT, method, **params, **expected)
+                self.assertEqual(error.data["reason"], "fact_revision")
+                self.assertEqual(self.get("f1")["revision"], error.data["current"])
+        self.rpc("update_fact", fact_id="f1", content="mine",
+                 expected_revision=self.get("f1")["revision"])
+        self.assert_agrees()
+
+    def test_a_write_that_misses_a_removed_file_makes_reading_tell_the_truth(self):
+        for method, params in (("update_fact", {"fact_id": "f1", "content": "x"}),
+                               ("delete_fact", {"fact_id": "f1"}),
+                               ("apply_changes", {"deletes": ["f1"]})):
+            with self.subTest(method=method):
+                self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"},
+                                                   {"id": "f2", "content": "two"}][:1 + (
+                                                       "f2" not in self.texts())])
+                os.unlink(os.path.join(self.volume, "users/u",
+                                       peer.fact_path(DEFAULT_AGENT, "f1")))
+                self.assertIn("f1", self.texts())
+                if method == "apply_changes":
+                    self.assertFalse(self.rpc(method, **params)["changed"])
+                else:
+                    self.refused(NOT_FOUND, method, **params)
+                self.assertEqual(self.texts(), {"f2": "two"})
+                self.assert_agrees()
+
+    def test_a_write_that_meets_a_broken_file_makes_reading_tell_the_truth(self):
+        self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"},
+                                           {"id": "f2", "content": "two"}])
+        self.break_in_place("f1")
+        self.refused(CORRUPT, "update_fact", fact_id="f1", content="x")
+        self.assertEqual(self.texts(), {"f2": "two"})
+
+    def test_a_content_that_only_the_index_has_is_no_duplicate(self):
+        for change in (lambda: os.unlink(os.path.join(
+                self.volume, "users/u", peer.fact_path(DEFAULT_AGENT, "f1"))),
+                       lambda: self.edit_in_place("f1", "one", "uno")):
+            with self.subTest(change=change):
+                self.rpc("clear_memory", agent_name=DEFAULT_AGENT)
+                self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"}])
+                change()
+                made = self.rpc("create_fact", content="one")
+                self.assertEqual(self.texts()[made["fact_id"]], "one")
+                self.assert_agrees()
+
+    def test_a_refusal_that_the_index_knows_of_reads_nothing(self):
+        self.rpc("apply_changes", upserts=[{"id": f"f{i}", "content": f"fact {i}"}
+                                           for i in range(20)])
+        self.rpc("refresh")
+        before = self.rpc("status")["sync"]
+        self.refused(CONFLICT, "update_fact", fact_id="f1", content="x", expected_revision=7)
+        self.refused(NOT_FOUND, "update_fact", fact_id="none", content="x")
+        self.refused(CONFLICT, "create_fact", content="fact 3")
+        self.rpc("apply_changes", deletes=["none"])
+        self.rpc("apply_changes", upserts=[{"id": "f2", "content": "fact 2", "revision": 1}])
+        after = self.rpc("status")["sync"]
+        self.assertEqual(after["files_read"], before["files_read"])
+
     def test_clearing_keeps_what_was_broken_in_place(self):
         for method, params in (("clear_memory", {"all": True}),
                                ("clear_memory", {"agent_name": DEFAULT_AGENT}),
