@@ -1031,6 +1031,23 @@ class RealJourneys(Journeys, WriteCase):
         self.expect(0, "clear", "--all", "--erase", "-y")
         self.assertFalse(os.path.exists(backup))
 
+    def test_erasing_old_copies_alone_is_told(self):
+        self.need("delete_memory")
+        self.fill()
+        self.expect(0, "clear", "--all", "-y")
+        bucket = os.path.join(self.volume, "users", "u1")
+        for name in ("memory.json.v1.bak", "agents/__default__/memory.json.v1.bak"):
+            with open(os.path.join(bucket, name), "w", encoding="utf-8") as file:
+                file.write("{}")
+        out, err = self.expect(0, "clear", "-a", "__default__", "--erase", "-y")
+        self.assertIn("erased 1 copy in earlier formats", out)
+        self.assertNotIn("nothing had to be changed", err)
+        out, err = self.expect(0, "clear", "--all", "--erase", "-y", "--json")
+        done = json.loads(out)
+        self.assertEqual((done["cleared"], done["erased"], done["changed"]), (0, 1, True))
+        _, err = self.expect(0, "clear", "--all", "--erase", "-y")
+        self.assertIn("nothing had to be changed", err)
+
     def manifest(self):
         return os.path.join(self.volume, "users", "u1", "memory.json")
 
