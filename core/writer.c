@@ -551,8 +551,10 @@ enum status writer_run(struct writer *writer, const struct write_request *reques
     draft_outcome_destroy(&waiter.outcome);
     if (!in_time) {
         atomic_fetch_add(&writer->store->counters.writes_failed, 1);
-        return error_set(error, STATUS_TIMEOUT, NULL,
+        (void) error_set(error, STATUS_TIMEOUT, NULL,
                          "lock timeout: other writes to this memory were not done in time");
+        error_add_member(error, "attempts", "0");
+        return STATUS_TIMEOUT;
     }
     if (waiter.status != STATUS_OK) {
         if (error)
@@ -577,7 +579,10 @@ static enum status begin_alone(const struct writer *writer, const struct scope *
         .deadline_ns = deadline_ns,
     };
 
-    return write_session_begin(&options, ret, error);
+    enum status status = write_session_begin(&options, ret, error);
+    if (status != STATUS_OK)
+        error_add_member(error, "attempts", "0");
+    return status;
 }
 
 enum status writer_run_alone(struct writer *writer, const struct scope *scope, uint64_t deadline_ns,

@@ -330,6 +330,12 @@ class Errors(WriteCase):
             self.refuse(number, "be\ncause\x1b")
             self.assertEqual(self.update(code), f"memsync update: {kind}: be cause\\x1b{more}\n")
 
+    def test_a_timeout_before_the_memory_was_opened_has_written_nothing(self):
+        self.refuse(-32004, "because", attempts=0)
+        self.assertEqual(self.update(4), "memsync update: timeout: because; nothing was written\n")
+        self.refuse(-32004, "because", attempts=1)
+        self.assertIn("may have been done", self.update(4))
+
     def test_with_json_an_error_is_the_agents_object(self):
         self.refuse(-32002, "because", "m.json", reason="overtaken")
         self.assertEqual(json.loads(self.update(4, "--json")), {"error": {
@@ -1075,7 +1081,7 @@ class RealJourneys(Journeys, WriteCase):
         with open(os.path.join(os.path.dirname(self.manifest()), ".memory.lock"), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             _, err = self.expect(4, "add", "y", "--timeout", "500")
-            self.assertRegex(err, "^memsync add: timeout: .*; it may have been done all the same")
+            self.assertRegex(err, "^memsync add: timeout: .*; nothing was written$")
         self.expect(0, "add", "z")
 
     def test_an_interrupt_while_the_agent_waits_for_the_lock(self):
