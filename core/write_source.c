@@ -376,16 +376,18 @@ static json_t *usage(void *context)
     const struct write_source *source = context;
     const struct scope *scope = &source->scope;
     struct error error = {0};
+    char path[SCOPE_PATH_MAX];
     json_t *usage = NULL;
     bool malformed = false;
 
     enum status status =
         volume_usage_read(source->session->store->volume, source->session->bucket_fd, scope->agent,
                           &usage, &malformed, &error);
-    if (status != STATUS_OK || malformed)
+    if (write_session_tells_side_data(source->session, scope, SIDE_DATA_READ,
+                                      status != STATUS_OK || malformed, &error, path))
         log_warning("side_data.read", "user=%s agent=%s path=%s reason=%s",
-                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent,
-                    LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
+                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent, LOG_VALUE(path),
+                    LOG_VALUE(malformed ? "malformed" : error.message));
     return status == STATUS_OK ? usage : json_object();
 }
 

@@ -475,6 +475,27 @@ class Capacity(WriteCase):
         self.assertFalse(os.path.exists(directory))
         self.assert_agrees()
 
+    def test_an_audit_that_cannot_be_written_is_told_once(self):
+        def make(number):
+            self.rpc("create_fact", content=f"fact {number}", confidence=0.5 + number / 1000)
+        for i in range(11):
+            make(i)
+        path = "users/u/agents/__default__/.metadata/eviction-audit.json"
+        full = os.path.join(self.volume, path)
+        os.unlink(full)
+        os.mkdir(full)
+        for i in range(11, 14):
+            make(i)
+        lines = self.agent.log_lines("event=side_data.audit")
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn(f"path={path}", lines[0])
+        os.rmdir(full)
+        make(14)
+        os.unlink(full)
+        os.mkdir(full)
+        make(15)
+        self.assertEqual(len(self.agent.log_lines("event=side_data.audit")), 2)
+
     def test_what_was_broken_in_place_does_not_lose_the_contest(self):
         for i in range(10):
             self.rpc("apply_changes", upserts=[{"id": f"f{i}", "content": f"fact {i}",
