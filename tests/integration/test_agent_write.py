@@ -414,6 +414,29 @@ class Methods(WriteCase):
                 self.rpc("import_memory", memory_data={"facts": [{"id": "f", "content": "x", "confidence": given}]})
                 self.assertEqual([fact["confidence"] for fact in self.rpc("list_facts")["facts"]], [stored])
 
+    def test_what_is_no_file_is_named_as_what_it_is(self):
+        makes = (("a directory, not a regular file", os.mkdir),
+                 ("a pipe, not a regular file", os.mkfifo),
+                 ("a symbolic link, which is never followed",
+                  lambda path: os.symlink("/etc/passwd", path)))
+        for number, (words, make) in enumerate(makes):
+            for name in ("memory.json", ".memory.journal.json", ".memory.lock", "fact"):
+                user = f"{name.replace('.', '-')}{number}"
+                with self.subTest(name=name, words=words):
+                    self.rpc("apply_changes", user_id=user,
+                             upserts=[{"id": "f1", "content": "one"}])
+                    relative = f"users/{user}/" + (
+                        peer.fact_path(DEFAULT_AGENT, "f1") if name == "fact" else name)
+                    path = os.path.join(self.volume, relative)
+                    if os.path.lexists(path):
+                        os.unlink(path)
+                    make(path)
+                    error = self.refused(CORRUPT, "update_fact", user_id=user, fact_id="f1",
+                                         content="x")
+                    self.assertIn(words, str(error))
+                    self.assertEqual((error.data["path"], error.data["retryable"]),
+                                     (relative, False))
+
     def test_what_cannot_be_read_is_never_overwritten(self):
         self.rpc("create_fact", content="one")
         manifest = os.path.join(self.volume, "users/u/memory.json")
