@@ -172,6 +172,7 @@ static enum status read_manifest(struct write_session *session, struct error *er
         return volume_error_at(error, status == STATUS_NOT_FOUND ? STATUS_STALE : status, path);
     }
     session->has_manifest = true;
+    session->manifest.file_time_ns = session->image.stamp.mtime_ns;
     session->mark = mark_of(&session->image, session->manifest.revision);
     return STATUS_OK;
 }
