@@ -274,14 +274,15 @@ static enum status check_revision(const struct clearing *clearing,
 
 /* What an agent still has in a file of an earlier layout is its memory too. Its summaries are going
  * to be blank anyhow. */
-static enum status migrate_agent(struct write_session *session, const struct scope *scope,
-                                 struct error *error)
+static enum status migrate_agent(const struct clearing *clearing, struct write_session *session,
+                                 const struct scope *scope, struct error *error)
 {
     AUTO_MIGRATION_RESULT struct migration_result result = {0};
     const struct migration_request request = {
         .scope = scope,
         .has_agent = true,
         .without_summaries = true,
+        .without_problems = clearing->erase,
     };
 
     enum status status = write_session_load(session, error);
@@ -299,7 +300,7 @@ static enum status clear_all(void *context, struct write_session *session, struc
 
     enum status status = check_revision(clearing, session, error);
     if (status == STATUS_OK)
-        status = migrate_agent(session, &session->scope, error);
+        status = migrate_agent(clearing, session, &session->scope, error);
     if (status == STATUS_OK)
         status = list_agents(clearing, session, error);
     if (status != STATUS_OK)
@@ -307,7 +308,7 @@ static enum status clear_all(void *context, struct write_session *session, struc
     json_array_foreach(clearing->agents, i, name)
     {
         (void) snprintf(scope.agent, sizeof scope.agent, "%s", json_string_value(name));
-        status = migrate_agent(session, &scope, error);
+        status = migrate_agent(clearing, session, &scope, error);
         if (status == STATUS_OK)
             status = commit_one(clearing, session, &scope, true, build_clearing, &clearing->cleared,
                                 error);

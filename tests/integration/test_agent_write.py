@@ -414,6 +414,42 @@ class Methods(WriteCase):
                 self.rpc("import_memory", memory_data={"facts": [{"id": "f", "content": "x", "confidence": given}]})
                 self.assertEqual([fact["confidence"] for fact in self.rpc("list_facts")["facts"]], [stored])
 
+    def put_old(self, facts, user="u"):
+        path = os.path.join(self.volume, "users", user, "memory.json")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"version": "1.0", "facts": facts}, file)
+        return path
+
+    def test_dates_that_old_facts_lack_are_those_of_their_file(self):
+        os.utime(self.put_old([{"id": "o1", "content": "one"}]), (1700000000, 1700000000))
+        for _ in range(2):
+            fact = self.rpc("get_fact", fact_id="o1")["fact"]
+            self.assertTrue(fact["createdAt"].startswith("2023-11-14T22:13:20"), fact)
+            self.assertEqual(fact["updatedAt"], fact["createdAt"])
+            self.rpc("create_fact", content="two") if "two" not in self.texts().values() else None
+
+    def test_erasing_gets_past_an_old_list_with_one_id_twice(self):
+        path = self.put_old([{"id": "o1", "content": "one"}, {"id": "o1", "content": "other"}])
+        self.assertIn("o1 is there twice", self.rpc("list_facts")["broken"][0]["problem"])
+        self.assertIn("o1 is there twice",
+                      str(self.refused(CONFLICT, "create_fact", content="two")))
+        self.refused(CONFLICT, "clear_memory", all=True)
+        done = self.rpc("delete_memory", all=True)
+        self.assertEqual((done["changed"], done["erased"]), (True, 1))
+        self.assertFalse(os.path.exists(path + ".v1.bak"))
+        self.assertEqual(self.texts(), {})
+        self.assert_agrees()
+
+    def test_a_document_of_a_newer_format_is_not_imported(self):
+        for version in ("9.0", "3"):
+            error = self.refused(INVALID, "import_memory",
+                                 memory_data={"version": version, "facts": [{"content": "x"}]})
+            self.assertIn("version", str(error))
+        for number, version in enumerate(("2.0", "1.0", "2.9", None, 9)):
+            self.rpc("import_memory", user_id=f"u{number}",
+                     memory_data={"version": version, "facts": [{"content": "x"}]})
+
     def test_what_is_no_file_is_named_as_what_it_is(self):
         makes = (("a directory, not a regular file", os.mkdir),
                  ("a pipe, not a regular file", os.mkfifo),
