@@ -24,6 +24,7 @@ struct clearing {
     bool erase;     /* delete_memory: backups of earlier layouts go as well */
     json_t *agents; /* an array of names */
     uint64_t cleared;
+    uint64_t erased;             /* backups that went */
     struct write_result written; /* the sum of what was done; upserted and deleted are not set */
 };
 
@@ -41,50 +42,62 @@ static enum status no_memory(struct error *error)
 
 /* ---- what follows a commit ---- */
 
-static void tell_failure(const struct scope *scope, enum status status, const struct error *error)
+/* `path` is relative to the user's directory. */
+static void tell_failure(const struct scope *scope, enum status status, const char *path,
+                         const struct error *error)
 {
+    char full[SCOPE_PATH_MAX];
+
+    scope_file_path(scope, path, full);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         log_warning("clear.leftover", "user=%s agent=%s path=%s reason=%s",
-                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent,
-                    LOG_VALUE(error->path), LOG_VALUE(error->message));
+                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent, LOG_VALUE(full),
+                    LOG_VALUE(error->message));
 }
 
-/* A file that listings may not have shown yet. */
-static void remove_if_there(const struct volume *volume, const struct scope *scope, int dir_fd,
-                            const char *name)
+/* A file that listings may not have shown yet; `dir_fd` is that of its directory, the path from the
+ * user's. */
+static void remove_if_there(struct clearing *clearing, const struct scope *scope, int dir_fd,
+                            const char *path)
 {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    const struct volume *volume = clearing->write.backend->store->volume;
     AUTO_LISTING struct listing listing = {0};
     struct error error = {0};
 
     enum status status = volume_list_fd(volume, dir_fd, &listing, &error);
-    if (status == STATUS_OK && listing_find(&listing, name))
+    if (status == STATUS_OK && listing_find(&listing, name)) {
         status = volume_remove_file(volume, dir_fd, name, &error);
-    tell_failure(scope, status, &error);
+        clearing->erased += status == STATUS_OK;
+    }
+    tell_failure(scope, status, path, &error);
 }
 
-static void remove_agent_backup(const struct clearing *clearing,
-                                const struct write_session *session, const struct scope *scope)
+static void remove_agent_backup(struct clearing *clearing, const struct write_session *session,
+                                const struct scope *scope)
 {
     const struct volume *volume = clearing->write.backend->store->volume;
     AUTO_CLOSE int agent_fd = -1;
     char path[SCOPE_PATH_MAX];
 
     (void) snprintf(path, sizeof path, "agents/%s", scope->agent);
-    if (volume_open_dir(volume, session->bucket_fd, path, &agent_fd, NULL) == STATUS_OK)
-        remove_if_there(volume, scope, agent_fd, "memory.json" BACKUP_SUFFIX);
+    if (volume_open_dir(volume, session->bucket_fd, path, &agent_fd, NULL) == STATUS_OK) {
+        (void) snprintf(path, sizeof path, "agents/%s/memory.json" BACKUP_SUFFIX, scope->agent);
+        remove_if_there(clearing, scope, agent_fd, path);
+    }
 }
 
-static void remove_bucket_backup(const struct clearing *clearing,
-                                 const struct write_session *session)
+static void remove_bucket_backup(struct clearing *clearing, const struct write_session *session)
 {
     const struct store *store = clearing->write.backend->store;
     char name[SCOPE_NAME_MAX + sizeof BACKUP_SUFFIX];
 
     (void) snprintf(name, sizeof name, "%s" BACKUP_SUFFIX, store->source.manifest_name);
-    remove_if_there(store->volume, &session->scope, session->bucket_fd, name);
+    remove_if_there(clearing, &session->scope, session->bucket_fd, name);
 }
 
-static void remove_side_data(const struct clearing *clearing, const struct write_session *session,
+static void remove_side_data(struct clearing *clearing, const struct write_session *session,
                              const struct scope *scope)
 {
     struct error error = {0};
@@ -92,7 +105,7 @@ static void remove_side_data(const struct clearing *clearing, const struct write
 
     enum status status = volume_side_data_clear(clearing->write.backend->store->volume,
                                                 session->bucket_fd, scope->agent, &left, &error);
-    tell_failure(scope, status, &error);
+    tell_failure(scope, status, error.path, &error);
     if (clearing->erase)
         remove_agent_backup(clearing, session, scope);
 }
@@ -115,7 +128,7 @@ static enum status build_clearing(void *context, struct draft *draft, struct cha
 
 static void after_clearing(void *context, struct write_session *session)
 {
-    const struct clearing *clearing = context;
+    struct clearing *clearing = context;
 
     remove_side_data(clearing, session, clearing->write.call->scope);
 }
@@ -261,14 +274,15 @@ static enum status check_revision(const struct clearing *clearing,
 
 /* What an agent still has in a file of an earlier layout is its memory too. Its summaries are going
  * to be blank anyhow. */
-static enum status migrate_agent(struct write_session *session, const struct scope *scope,
-                                 struct error *error)
+static enum status migrate_agent(const struct clearing *clearing, struct write_session *session,
+                                 const struct scope *scope, struct error *error)
 {
     AUTO_MIGRATION_RESULT struct migration_result result = {0};
     const struct migration_request request = {
         .scope = scope,
         .has_agent = true,
         .without_summaries = true,
+        .without_problems = clearing->erase,
     };
 
     enum status status = write_session_load(session, error);
@@ -286,7 +300,7 @@ static enum status clear_all(void *context, struct write_session *session, struc
 
     enum status status = check_revision(clearing, session, error);
     if (status == STATUS_OK)
-        status = migrate_agent(session, &session->scope, error);
+        status = migrate_agent(clearing, session, &session->scope, error);
     if (status == STATUS_OK)
         status = list_agents(clearing, session, error);
     if (status != STATUS_OK)
@@ -294,7 +308,7 @@ static enum status clear_all(void *context, struct write_session *session, struc
     json_array_foreach(clearing->agents, i, name)
     {
         (void) snprintf(scope.agent, sizeof scope.agent, "%s", json_string_value(name));
-        status = migrate_agent(session, &scope, error);
+        status = migrate_agent(clearing, session, &scope, error);
         if (status == STATUS_OK)
             status = commit_one(clearing, session, &scope, true, build_clearing, &clearing->cleared,
                                 error);
@@ -379,7 +393,11 @@ static enum status clear(struct clearing *clearing, struct text *result, struct 
         status = clear_one(clearing, error);
     if (status != STATUS_OK)
         return status;
-    text_append_format(result, "{\"cleared\":%" PRIu64 ",\"agents\":", clearing->cleared);
+    clearing->written.changed = clearing->written.changed || clearing->erased > 0;
+    text_append_format(result, "{\"cleared\":%" PRIu64, clearing->cleared);
+    if (clearing->erase)
+        text_append_format(result, ",\"erased\":%" PRIu64, clearing->erased);
+    text_append_string(result, ",\"agents\":");
     json_text_write(result, clearing->agents);
     text_append_char(result, ',');
     deermem_write_common(result, &clearing->written);

@@ -208,6 +208,7 @@ static void write_audit(void *context, struct write_session *session)
     const struct backend *backend = creation->write.backend;
     const struct scope *scope = creation->write.call->scope;
     struct error error = {0};
+    char path[SCOPE_PATH_MAX];
     bool malformed = false;
 
     if (!creation->audit)
@@ -215,10 +216,11 @@ static void write_audit(void *context, struct write_session *session)
     enum status status =
         volume_audit_add(backend->store->volume, session->bucket_fd, scope->agent, creation->audit,
                          backend->settings.audit_entries_max, &malformed, &error);
-    if (status != STATUS_OK || malformed)
+    if (write_session_tells_side_data(session, scope, SIDE_DATA_AUDIT,
+                                      status != STATUS_OK || malformed, &error, path))
         log_warning("side_data.audit", "user=%s agent=%s path=%s reason=%s",
-                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent,
-                    LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
+                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent, LOG_VALUE(path),
+                    LOG_VALUE(malformed ? "malformed" : error.message));
 }
 
 static enum status take_creation(const struct backend_call *call, struct creation *creation,

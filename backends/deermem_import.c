@@ -90,6 +90,10 @@ static enum status take_document(const struct backend_call *call, struct import 
         return error_set(error, STATUS_INVALID, NULL, "memory_data is missing");
     if (!json_is_object(data))
         return error_set(error, STATUS_INVALID, NULL, "memory_data must be an object");
+    if (manifest_is_newer(data))
+        return error_set(error, STATUS_INVALID, NULL,
+                         "memory_data.version is of a newer format than " MANIFEST_VERSION
+                         ", which this version reads");
     enum status status = deermem_check_memory(call, error);
     if (status == STATUS_OK)
         status =

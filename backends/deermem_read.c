@@ -64,6 +64,7 @@ static enum status read_legacy(struct backend *backend, const struct backend_cal
                                     UINT64_MAX, collect_document, current, NULL, error);
     if (status != STATUS_OK)
         return status;
+    view->manifest.file_time_ns = report_of(view)->row.synced.mark.signature.mtime_ns;
     return legacy_read(backend->store->volume, call->scope, backend->store->source.manifest_name,
                        view->manifest.root ? &view->manifest : NULL, current, &view->legacy, error);
 }

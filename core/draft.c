@@ -623,3 +623,12 @@ enum status draft_changes(const struct draft *draft, struct draft_change **ret, 
     *ret_count = count;
     return STATUS_OK;
 }
+
+void draft_each_kept(const struct draft *draft, draft_kept_sink sink, void *context)
+{
+    for (size_t i = 0; i < draft->count; i++) {
+        const struct draft_entry *entry = draft->entries[i];
+        if (entry->before == entry->after)
+            sink(context, entry->id, entry->path, entry->before);
+    }
+}

@@ -127,6 +127,12 @@ struct draft_change {
 MUST_CHECK enum status draft_changes(const struct draft *draft, struct draft_change **ret,
                                      size_t *ret_count);
 
+/* Calls `sink` for each fact that was looked at and stays as it was, in the order of the ids:
+ * `stored` is NULL for one that is not there, and `path` then where it would be. */
+typedef void (*draft_kept_sink)(void *context, const char *id, const char *path,
+                                const json_t *stored);
+void draft_each_kept(const struct draft *draft, draft_kept_sink sink, void *context);
+
 /* The summaries that were named, to be merged into the manifest; NULL when there are none.
  * Borrowed.
  */

@@ -1,12 +1,12 @@
 #include "core/legacy.h"
 
+#include "core/clock.h"
 #include "core/legacy_reading.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define LEAD_CONFIG "config.yaml"
-#define NO_DATE "1970-01-01T00:00:00Z"
 
 static bool is_default(const struct scope *scope)
 {
@@ -18,22 +18,28 @@ static const char *user_of(const struct scope *scope)
     return scope->has_user ? scope->user : NULL;
 }
 
-struct legacy_owner legacy_owner_of(const struct scope *scope, const json_t *root)
+struct legacy_owner legacy_owner_of(const struct scope *scope, const json_t *root,
+                                    const char *file_date)
 {
     const char *date = json_string_value(json_object_get(root, "lastUpdated"));
 
     return (struct legacy_owner){
         .user = user_of(scope),
         .agent = scope->agent,
-        .date = date && *date ? date : NO_DATE,
+        .date = date && *date ? date : file_date,
     };
 }
 
-static enum status read_list(struct legacy_reading *reading, const char *path, const json_t *root)
+/* `file_time_ns`: of the file that the list is in. */
+static enum status read_list(struct legacy_reading *reading, const char *path, const json_t *root,
+                             uint64_t file_time_ns)
 {
     const json_t *facts = json_object_get(root, "facts");
-    struct legacy_owner owner = legacy_owner_of(reading->scope, root);
+    char file_date[CLOCK_TEXT_SIZE];
     AUTO_JSON json_t *made_up = json_object();
+
+    clock_format(file_time_ns, file_date);
+    struct legacy_owner owner = legacy_owner_of(reading->scope, root, file_date);
 
     if (!made_up)
         return STATUS_NO_MEMORY;
@@ -87,7 +93,7 @@ static enum status read_manifest(struct legacy_reading *reading, const char *nam
 
     scope_file_path(reading->scope, name, path);
     if (json_is_array(facts))
-        return read_list(reading, path, manifest->root);
+        return read_list(reading, path, manifest->root, manifest->file_time_ns);
     if (json_is_object(facts))
         return legacy_read_mapping(reading, path, facts);
     return legacy_collect_problem(reading->collect, path,
@@ -120,7 +126,7 @@ static enum status read_agent_file(struct legacy_reading *reading, const char *p
     if (facts && !json_is_null(facts) && !json_is_array(facts))
         return legacy_collect_problem(collect, path, "\"facts\" is no list");
     collect->agent_root = json_incref(manifest.root);
-    return read_list(reading, path, manifest.root);
+    return read_list(reading, path, manifest.root, image->stamp.mtime_ns);
 }
 
 static enum status read_agent(struct legacy_reading *reading)

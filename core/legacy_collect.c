@@ -38,6 +38,7 @@ enum status legacy_collect_fact(struct legacy_collect *collect, const char *path
 {
     const char *id = json_string_value(json_object_get(document, "id"));
     const json_t *other = id ? json_object_get(collect->current, id) : NULL;
+    bool has_file = other != NULL;
     enum status status = STATUS_OK;
 
     if (!id)
@@ -46,10 +47,12 @@ enum status legacy_collect_fact(struct legacy_collect *collect, const char *path
         other = json_object_get(collect->by_id, id);
     if (id && other) {
         if (json_is_object(other) && !says_the_same(other, document))
-            status =
-                legacy_collect_problem(collect, path,
-                                       "fact %s is there in another form, which is shown instead",
-                                       id);
+            status = legacy_collect_problem(
+                collect, path,
+                has_file ? "fact %s is there in another form, in a file of its own, which is shown "
+                           "instead"
+                         : "fact %s is there twice, in two forms; the first is shown",
+                id);
     } else if (id && json_object_set(collect->by_id, id, document) < 0) {
         status = STATUS_NO_MEMORY;
     }

@@ -9,7 +9,7 @@
 /* The same fact, of this scope from now on. */
 static json_t *adopt(const struct legacy_reading *reading, const struct fact *fact)
 {
-    struct legacy_owner owner = legacy_owner_of(reading->scope, NULL);
+    struct legacy_owner owner = legacy_owner_of(reading->scope, NULL, "");
     json_t *document = json_copy(fact->document);
 
     if (document && json_object_set_new(document, "scope", legacy_fact_scope(&owner)) < 0) {

@@ -19,9 +19,10 @@ struct legacy_reading {
     char bucket[SCOPE_PATH_MAX];
 };
 
-/* Who owns what is read. `root` (may be NULL) is the object whose date stands in for missing ones.
- */
-struct legacy_owner legacy_owner_of(const struct scope *scope, const json_t *root);
+/* Who owns what is read. The date of `root` (may be NULL) stands in for missing ones, or else
+ * `file_date`. */
+struct legacy_owner legacy_owner_of(const struct scope *scope, const json_t *root,
+                                    const char *file_date);
 
 /* Reads one fact file that a listing has shown. `hash` is what the manifest announces of its bytes,
  * or NULL. The agent that the file names is not looked at, since it is about to change. */

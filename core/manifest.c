@@ -47,6 +47,11 @@ static enum manifest_layout layout_of(const json_t *root)
     return MANIFEST_LAYOUT_2;
 }
 
+bool manifest_is_newer(const json_t *root)
+{
+    return layout_of(root) == MANIFEST_LAYOUT_NEWER;
+}
+
 /* The tree alone cannot tell, since a lone NaN is an object in disguise there. */
 static bool begins_as_object(const char *bytes, size_t size)
 {

@@ -22,6 +22,7 @@ struct manifest {
     json_t *root; /* an object */
     int64_t revision;
     enum manifest_layout layout;
+    uint64_t file_time_ns; /* the mtime of its file, where the reader has noted it; else 0 */
 };
 
 /* Parses a manifest. STATUS_CORRUPT for what is no JSON object and for a revision that is no number
@@ -30,6 +31,9 @@ struct manifest {
  * STATUS_TOO_LARGE beyond MANIFEST_BYTES_MAX. The error's path is left alone. */
 MUST_CHECK enum status manifest_parse(const char *bytes, size_t size, struct manifest *ret,
                                       struct error *error);
+
+/* Whether a document names a version that is newer than what this program knows. */
+bool manifest_is_newer(const json_t *root);
 
 /* Finds just the revision, without building a tree, in a manifest of the usual shape; falls back on
  * manifest_parse(). Same result, same errors. */

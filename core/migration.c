@@ -27,6 +27,7 @@ struct step {
 struct migration {
     struct write_session *session;
     bool without_summaries;
+    bool without_problems;
     struct step steps[2];
     size_t count;
     bool has_changed; /* something on the volume */
@@ -214,12 +215,15 @@ static enum status read_view(const struct migration *migration, struct step *ste
     return status;
 }
 
-static enum status check_problems(const struct step *step, struct error *error)
+static enum status check_problems(const struct migration *migration, const struct step *step,
+                                  struct error *error)
 {
     const json_t *problem = json_array_get(step->view.problems, 0);
     const char *path = json_string_value(json_object_get(problem, "path"));
     const char *cause = json_string_value(json_object_get(problem, "problem"));
 
+    if (migration->without_problems && !step->view.has_lead)
+        return STATUS_OK;
     return problem ? migration_stop(error, path, cause ? cause : "it cannot be understood")
                    : STATUS_OK;
 }
@@ -289,7 +293,7 @@ static enum status leave_out_current(const struct migration *migration, struct s
     enum status status = find_current(migration, step, current, error);
     if (status == STATUS_OK && json_object_size(current) > 0)
         status = read_view(migration, step, current, error);
-    return status == STATUS_OK ? check_problems(step, error) : status;
+    return status == STATUS_OK ? check_problems(migration, step, error) : status;
 }
 
 /* What a fault of one fact names: the first of the step's sources. */
@@ -412,7 +416,7 @@ static enum status prepare(const struct migration *migration, struct step *step,
     enum status status = read_view(migration, step, NULL, error);
 
     if (status == STATUS_OK)
-        status = check_problems(step, error);
+        status = check_problems(migration, step, error);
     if (status == STATUS_OK)
         status = leave_out_current(migration, step, error);
     if (status == STATUS_OK)
@@ -546,6 +550,7 @@ enum status migration_run(struct write_session *session, const struct migration_
     AUTO_MIGRATION struct migration migration = {
         .session = session,
         .without_summaries = request->without_summaries,
+        .without_problems = request->without_problems,
     };
     AUTO_MIGRATION_RESULT struct migration_result result = {0};
     bool found = false;

@@ -19,6 +19,8 @@ struct migration_request {
     const struct scope *scope; /* with the agent that is going to be written */
     bool has_agent;            /* false: its own old files do not matter, the manifest's facts do */
     bool without_summaries;    /* those in the agent's own file do not matter */
+    bool without_problems;     /* what cannot be taken over from an old file is left behind in its
+                                  copy; what lies in agents/lead-agent still stops it */
     bool force_agent;          /* the manifest's facts become this agent's, not the default one's */
 };
 

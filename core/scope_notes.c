@@ -10,6 +10,7 @@ struct note {
     uint64_t in_step_ns;
     uint64_t empty_at; /* digest of the manifest's mark; 0: not known to be empty */
     enum status status;
+    unsigned side_data; /* steps that failed the last time */
     bool slow;
     bool used;
 };
@@ -206,6 +207,20 @@ void scope_notes_set_slow(struct scope_notes *notes, const struct scope *scope, 
 bool scope_notes_is_slow(struct scope_notes *notes, const struct scope *scope)
 {
     return note_of(notes, scope).slow;
+}
+
+bool scope_notes_side_data(struct scope_notes *notes, const struct scope *scope,
+                           enum side_data_step step, bool fails)
+{
+    uint64_t key[2];
+
+    scope_hash_wide(scope, key);
+    pthread_mutex_lock(&notes->lock);
+    bool failed = (find(notes->notes, notes->capacity, key)->side_data & step) != 0;
+    if (failed != fails)
+        obtain_locked(notes, scope)->side_data ^= (unsigned) step;
+    pthread_mutex_unlock(&notes->lock);
+    return fails && !failed;
 }
 
 uint64_t scope_notes_failing(struct scope_notes *notes)

@@ -44,6 +44,17 @@ bool scope_notes_is_empty(struct scope_notes *notes, const struct scope *scope,
 void scope_notes_set_slow(struct scope_notes *notes, const struct scope *scope, bool slow);
 bool scope_notes_is_slow(struct scope_notes *notes, const struct scope *scope);
 
+/* What is done with the side data of a scope, each with a failure of its own. */
+enum side_data_step {
+    SIDE_DATA_READ = 1,
+    SIDE_DATA_FORGET = 2,
+    SIDE_DATA_AUDIT = 4,
+};
+
+/* How it went. True when it fails and did not the last time, i.e. when it should be logged. */
+bool scope_notes_side_data(struct scope_notes *notes, const struct scope *scope,
+                           enum side_data_step step, bool fails);
+
 /* How many scopes cannot be looked at now. */
 uint64_t scope_notes_failing(struct scope_notes *notes);
 

@@ -136,7 +136,7 @@ struct file_image {
 
 /* Reads an open file from its beginning to its end, whatever size it was told. STATUS_STALE when
  * its size or times changed meanwhile, when fewer bytes came than the file has, or on ESTALE;
- * STATUS_TOO_LARGE beyond `size_max`; STATUS_DENIED for what is no regular file. Moves the
+ * STATUS_TOO_LARGE beyond `size_max`; STATUS_CORRUPT for what is no regular file. Moves the
  * descriptor's position: one thread at a time. */
 MUST_CHECK enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
                                       struct file_image *ret, struct error *error);

@@ -197,7 +197,7 @@ static enum status open_lock_file(const struct volume *volume, int bucket_fd, bo
     if (fd < 0 && errno == ENOENT && may_create)
         fd = open_new(volume, bucket_fd);
     if (fd < 0)
-        return error_set_errno(error, errno, NULL, "cannot open the lock file");
+        return volume_error_open(error, errno, NULL, "lock file");
     *ret = fd;
     return STATUS_OK;
 }
@@ -212,7 +212,7 @@ static enum status check_same_file(const struct volume *volume, int bucket_fd, i
     if (volume_do_stat(volume, fd, "", &held) < 0)
         return error_set_errno(error, errno, NULL, "cannot look at the lock file");
     if (!S_ISREG(held.stx_mode))
-        return error_set(error, STATUS_DENIED, NULL, "the lock file is not a regular file");
+        return volume_error_no_file(error, NULL, volume_mode_name(held.stx_mode));
     if (volume_do_stat(volume, bucket_fd, JOURNAL_LOCK_NAME, &named) < 0) {
         if (errno != ENOENT)
             return error_set_errno(error, errno, NULL, "cannot look at the lock file");

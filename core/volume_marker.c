@@ -65,7 +65,7 @@ enum status volume_marker_read(const struct volume *volume, int root_fd, bool kn
     if (known && status == STATUS_NOT_FOUND)
         return STATUS_OK;
     /* Ours to create, but not ours to read: as good as none. */
-    if (status == STATUS_DENIED || status == STATUS_TOO_LARGE)
+    if (status == STATUS_DENIED || status == STATUS_CORRUPT || status == STATUS_TOO_LARGE)
         return STATUS_OK;
     if (status != STATUS_OK)
         return status;

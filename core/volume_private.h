@@ -74,6 +74,14 @@ struct file_stamp volume_stamp_from_statx(const struct statx *status);
 /* Gives the error that an inner call filled the path that its caller knows; returns `status`. */
 enum status volume_error_at(struct error *error, enum status status, const char *path);
 
+/* STATUS_CORRUPT for what lies in the place of a file and is none: `what` with its article. */
+enum status volume_error_no_file(struct error *error, const char *path, const char *what);
+const char *volume_mode_name(mode_t mode);
+
+/* For an open() of a file that failed: as that for what is no file, else by the errno. */
+enum status volume_error_open(struct error *error, int sys_errno, const char *path,
+                              const char *what);
+
 /* ---- opening ---- */
 
 /* By f_type: kind and name of a file system. */

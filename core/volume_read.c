@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #define READ_STEP_BYTES 4096u
 
@@ -17,6 +19,44 @@ enum status volume_open_dir(const struct volume *volume, int dir_fd, const char 
     return STATUS_OK;
 }
 
+/* What is in the place of a file. Rights have nothing to do with it, and trying again does not
+ * help: the place holds nothing that can be understood. */
+enum status volume_error_no_file(struct error *error, const char *path, const char *what)
+{
+    return error_set(error, STATUS_CORRUPT, path, "it is %s, not a regular file", what);
+}
+
+const char *volume_mode_name(mode_t mode)
+{
+    switch (mode & S_IFMT) {
+    case S_IFDIR:
+        return "a directory";
+    case S_IFIFO:
+        return "a pipe";
+    case S_IFSOCK:
+        return "a socket";
+    default:
+        return "a device";
+    }
+}
+
+enum status volume_error_open(struct error *error, int sys_errno, const char *path,
+                              const char *what)
+{
+    switch (sys_errno) {
+    case ELOOP:
+        return error_set(error, STATUS_CORRUPT, path,
+                         "it is %sa symbolic link, which is never followed",
+                         path && strchr(path, '/') ? "or lies behind " : "");
+    case EISDIR:
+        return volume_error_no_file(error, path, "a directory");
+    case ENXIO:
+        return volume_error_no_file(error, path, "a socket, or a device that is not there");
+    default:
+        return error_set_errno(error, sys_errno, path, "cannot open the %s", what);
+    }
+}
+
 /* O_NONBLOCK: a pipe that somebody put there must not hold us. */
 enum status volume_open_file(const struct volume *volume, int dir_fd, const char *path, int *ret,
                              struct error *error)
@@ -24,7 +64,7 @@ enum status volume_open_file(const struct volume *volume, int dir_fd, const char
     int fd = volume_do_open(volume, dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 
     if (fd < 0)
-        return error_set_errno(error, errno, path, "cannot open the file");
+        return volume_error_open(error, errno, path, "file");
     *ret = fd;
     return STATUS_OK;
 }
@@ -84,7 +124,7 @@ enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
     if (volume_do_stat(volume, fd, "", &status) < 0)
         return error_set_errno(error, errno, NULL, "cannot read the file's attributes");
     if (!S_ISREG(status.stx_mode))
-        return error_set(error, STATUS_DENIED, NULL, "not a regular file");
+        return volume_error_no_file(error, NULL, volume_mode_name(status.stx_mode));
     if (status.stx_size > size_max)
         return error_set(error, STATUS_TOO_LARGE, NULL, "more than %zu bytes", size_max);
 

@@ -172,6 +172,7 @@ static enum status read_manifest(struct write_session *session, struct error *er
         return volume_error_at(error, status == STATUS_NOT_FOUND ? STATUS_STALE : status, path);
     }
     session->has_manifest = true;
+    session->manifest.file_time_ns = session->image.stamp.mtime_ns;
     session->mark = mark_of(&session->image, session->manifest.revision);
     return STATUS_OK;
 }
@@ -380,12 +381,24 @@ static void append_pending(struct write_session *session, struct pending_install
     session->pending_end = &pending->next;
 }
 
+bool write_session_tells_side_data(const struct write_session *session, const struct scope *scope,
+                                   enum side_data_step step, bool fails, const struct error *error,
+                                   char *ret_path)
+{
+    char directory[SCOPE_PATH_MAX];
+
+    (void) snprintf(directory, sizeof directory, "agents/%s/.metadata", scope->agent);
+    scope_file_path(scope, error->path[0] ? error->path : directory, ret_path);
+    return scope_notes_side_data(session->store->notes, scope, step, fails);
+}
+
 /* Notes on facts that are gone go too. They are nobody's truth: a failure is only told. */
 static void forget_side_data(const struct write_session *session, const struct commit_plan *plan,
-                             const char *agent)
+                             const struct scope *scope)
 {
     AUTO_FREE const char **ids = calloc(plan->count + 1, sizeof *ids);
     struct error error = {0};
+    char path[SCOPE_PATH_MAX];
     bool malformed = false;
     size_t count = 0;
 
@@ -395,12 +408,13 @@ static void forget_side_data(const struct write_session *session, const struct c
     }
     if (count == 0)
         return;
-    enum status status = volume_side_data_forget(session->store->volume, session->bucket_fd, agent,
-                                                 ids, count, &malformed, &error);
-    if (status != STATUS_OK || malformed)
+    enum status status = volume_side_data_forget(session->store->volume, session->bucket_fd,
+                                                 scope->agent, ids, count, &malformed, &error);
+    if (write_session_tells_side_data(session, scope, SIDE_DATA_FORGET,
+                                      status != STATUS_OK || malformed, &error, path))
         log_warning("side_data.forget", "user=%s agent=%s path=%s reason=%s",
-                    LOG_VALUE(session->scope.has_user ? session->scope.user : NULL), agent,
-                    LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
+                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent, LOG_VALUE(path),
+                    LOG_VALUE(malformed ? "malformed" : error.message));
 }
 
 /* The mutant's way: the manifest as it is, one revision up from where the index is taken to be. */
@@ -469,7 +483,7 @@ static enum status commit(struct write_session *session, const struct draft *dra
     *ret = TAKE_PTR(plan.pending);
     forget_manifest(session);
     if (request.agent)
-        forget_side_data(session, &plan, request.agent);
+        forget_side_data(session, &plan, draft_scope(draft));
     return STATUS_OK;
 }
 

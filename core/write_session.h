@@ -73,6 +73,13 @@ MUST_CHECK enum status write_session_commit(struct write_session *session,
                                             const struct draft *draft, bool was_empty,
                                             struct error *error);
 
+/* Whether a failure with the side data of a scope is to be told: once for each scope and step until
+ * it has gone well again. `ret_path` (SCOPE_PATH_MAX bytes) is then the path in the error, or the
+ * directory of the side data, relative to the volume. */
+bool write_session_tells_side_data(const struct write_session *session, const struct scope *scope,
+                                   enum side_data_step step, bool fails, const struct error *error,
+                                   char *ret_path);
+
 /* The loaded manifest's `lastUpdated`, "" when it has none; cut to fit. */
 #define WRITE_LAST_UPDATED_SIZE 64
 void write_session_last_updated(const struct write_session *session,

@@ -224,9 +224,8 @@ static enum status find(void *context, const char *id, json_t **ret, char *ret_p
         status = find_elsewhere(source, id, ret_path, &image, error);
     if (status == STATUS_OK)
         status = parse(source, id, &image, ret, error);
-    if (source->was_listed && fact_walk_is_fault_of_the_file(status) &&
-        has_row(source, id, ret_path))
-        source->is_misled = true;
+    if (fact_walk_is_fault_of_the_file(status) && has_row(source, id, ret_path))
+        *(source->was_listed ? &source->is_misled : &source->contradicts) = true;
     if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
         scope_file_path(&source->scope, ret_path, path);
         return volume_error_at(error, status, path);
@@ -234,9 +233,61 @@ static enum status find(void *context, const char *id, json_t **ret, char *ret_p
     return status;
 }
 
+/* ---- files that contradict the index ---- */
+
+/* The index keeps a fact as the text that this writes. */
+static bool is_document(const json_t *fact, const char *document, size_t size)
+{
+    AUTO_TEXT struct text text = {0};
+
+    json_text_write(&text, fact);
+    return !text_ok(&text) || (text.size == size && memcmp(text.bytes, document, size) == 0);
+}
+
+struct comparison {
+    const char *path;     /* relative to the facts directory */
+    const json_t *stored; /* NULL: there is no such fact */
+    bool agrees;
+};
+
+static enum status compare_row(void *context, const char *document, size_t size, const char *path)
+{
+    struct comparison *comparison = context;
+
+    if (!comparison->stored)
+        comparison->agrees = false;
+    else if (strcmp(path, comparison->path) == 0)
+        comparison->agrees = is_document(comparison->stored, document, size);
+    return STATUS_OK;
+}
+
+static void check_kept(void *context, const char *id, const char *path, const json_t *stored)
+{
+    struct write_source *source = context;
+    struct comparison comparison = {
+        .path = path + facts_prefix_length(source),
+        .stored = stored,
+        .agrees = !stored,
+    };
+
+    if (index_find_places(source->session->reader, source->row.id, id, compare_row, &comparison,
+                          NULL) == STATUS_OK &&
+        !comparison.agrees)
+        source->contradicts = true;
+}
+
+void write_source_check(struct write_source *source, const struct draft *draft)
+{
+    if (source->is_open && is_in_step(source))
+        draft_each_kept(draft, check_kept, source);
+    else
+        source->contradicts = false; /* the next look at the scope reads it anyhow */
+}
+
 /* ---- all facts ---- */
 
 struct document_reader {
+    struct write_source *source;
     draft_fact_sink sink;
     void *context;
 };
@@ -264,15 +315,51 @@ static enum status list(void *context, draft_fact_sink sink, void *sink_context,
                       &reader, NULL, error);
 }
 
+/* Whether the file at a place of the index still says what the row says; also when nobody can tell
+ * now. */
+static bool is_as_listed(const struct write_source *source, const char *document, size_t size,
+                         const json_t *row, const char *place)
+{
+    AUTO_IMAGE struct file_image image = {0};
+    AUTO_JSON json_t *fact = NULL;
+    const char *id = json_string_value(json_object_get(row, "id"));
+    char path[SCOPE_PATH_MAX];
+
+    if (!id || snprintf(path, sizeof path, "agents/%s/facts/%s", source->scope.agent, place) >=
+                   (int) sizeof path)
+        return true;
+    enum status status = read_listed(source, path, &image, NULL);
+    if (status == STATUS_OK)
+        status = parse(source, id, &image, &fact, NULL);
+    if (status == STATUS_OK)
+        return is_document(fact, document, size);
+    return status != STATUS_NOT_FOUND && !fact_walk_is_fault_of_the_file(status);
+}
+
+/* Whoever is refused because of a fact is refused because of its file. */
+static enum status read_twin(void *context, const char *document, size_t size, const char *path)
+{
+    const struct document_reader *reader = context;
+    struct write_source *source = reader->source;
+    AUTO_JSON json_t *fact = NULL;
+
+    enum status status = json_text_read(document, size, JSON_TEXT_DEPTH_MAX, &fact, NULL);
+    if (status != STATUS_OK)
+        return status;
+    if (is_in_step(source) && !is_as_listed(source, document, size, fact, path))
+        source->is_misled = true;
+    return reader->sink(reader->context, fact);
+}
+
 static enum status find_content(void *context, uint64_t key, draft_fact_sink sink,
                                 void *sink_context, struct error *error)
 {
     struct write_source *source = context;
-    struct document_reader reader = {.sink = sink, .context = sink_context};
+    struct document_reader reader = {.source = source, .sink = sink, .context = sink_context};
 
     if (!source->in_index)
         return STATUS_OK;
-    return index_find_content(source->session->reader, source->row.id, key, read_document, &reader,
+    return index_find_content(source->session->reader, source->row.id, key, read_twin, &reader,
                               error);
 }
 
@@ -289,16 +376,18 @@ static json_t *usage(void *context)
     const struct write_source *source = context;
     const struct scope *scope = &source->scope;
     struct error error = {0};
+    char path[SCOPE_PATH_MAX];
     json_t *usage = NULL;
     bool malformed = false;
 
     enum status status =
         volume_usage_read(source->session->store->volume, source->session->bucket_fd, scope->agent,
                           &usage, &malformed, &error);
-    if (status != STATUS_OK || malformed)
+    if (write_session_tells_side_data(source->session, scope, SIDE_DATA_READ,
+                                      status != STATUS_OK || malformed, &error, path))
         log_warning("side_data.read", "user=%s agent=%s path=%s reason=%s",
-                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent,
-                    LOG_VALUE(error.path), LOG_VALUE(malformed ? "malformed" : error.message));
+                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent, LOG_VALUE(path),
+                    LOG_VALUE(malformed ? "malformed" : error.message));
     return status == STATUS_OK ? usage : json_object();
 }
 

@@ -18,7 +18,10 @@ struct write_source {
     bool is_empty; /* known, and not only by the index: the agent has no facts */
     bool was_listed;
     bool is_misled; /* a fact of the list cannot be read from its file: somebody broke that without
-                       touching the manifest, so the index counts as in step and still shows it */
+                       touching the manifest, so the index counts as in step and still shows it; or
+                       what has the wanted content by the index has not by its file */
+    bool contradicts; /* the same of a fact that was looked at by its id, and that is another one in
+                         its file, or not there, or only there */
 };
 
 /* Opens the index for a draft of `scope`; `needs_facts`: all of them, so it has to be in step. The
@@ -33,6 +36,11 @@ void write_source_close(struct write_source *source);
  * another source does not list what is broken. Once is enough; if it fails, that one finds the same
  * fault again. */
 void write_source_reread(struct write_session *session, const struct scope *scope);
+
+/* Compares with the index what the draft found and leaves as it is, and notes in `contradicts` what
+ * differs; for an index that counts as in step, before the source is closed. What the draft changes
+ * is put right by its own commit. */
+void write_source_check(struct write_source *source, const struct draft *draft);
 
 /* The functions for draft_create(); `source` must stay where it is. */
 struct draft_source write_source_functions(struct write_source *source);

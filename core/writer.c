@@ -1,6 +1,7 @@
 #include "core/writer.h"
 
 #include "core/json_text.h"
+#include "core/log.h"
 #include "core/migration.h"
 #include "core/write_source.h"
 
@@ -11,6 +12,9 @@
 #include <time.h>
 
 #define QUEUE_SLOTS 64u
+/* How long an answer waits for the scope to be read anew: this, or half of the time that is left.
+ */
+#define REREAD_WAIT_MS 2000
 
 enum waiter_state {
     WAITER_WAITS,
@@ -30,6 +34,8 @@ struct waiter {
     struct error error;
     struct write_result result;
     struct draft_outcome outcome;
+    uint64_t
+        reread_run; /* of the refresh table: one that is waited for before the answer; 0: none */
 };
 
 /* Callers who want to write the same agent's memory, in the order in which they came. */
@@ -228,6 +234,7 @@ struct round {
     bool evaluated;
     bool is_misled; /* nothing was committed: the index has to learn of a broken file first */
     bool changed;
+    bool contradicts; /* files are not what the index, which counts as in step, shows of them */
     int64_t revision; /* of the manifest before */
     char last_updated[WRITE_LAST_UPDATED_SIZE];
     enum status status;
@@ -271,6 +278,9 @@ static enum status commit_round(struct write_session *session, struct waiter **m
     round->done = evaluate_all(members, round->done, draft);
     round->evaluated = true;
     round->changed = draft_has_changed(draft);
+    if (first->has_agent)
+        write_source_check(&source, draft);
+    round->contradicts = source.contradicts;
     write_source_close(&source);
     round->is_misled = source.is_misled && !was_reread;
     if (round->is_misled)
@@ -334,9 +344,11 @@ static bool is_about_one(struct waiter *const *members, const struct round *roun
 
 /* Commits members until each has its answer. More than one round is needed after conflicts, for
  * members that expect a manifest revision, when one of them cannot be written, and when the index
- * did not know that a file is broken. */
-static void commit_members(struct write_session *session, struct waiter **members, size_t count)
+ * did not know that a file is broken. True: the index has to read the scope's files anew, since
+ * they contradict it and no other sign tells it. */
+static bool commit_members(struct write_session *session, struct waiter **members, size_t count)
 {
+    bool contradicts = false;
     bool is_loaded = true;
     bool one_by_one = false;
     bool was_reread = false;
@@ -353,6 +365,7 @@ static void commit_members(struct write_session *session, struct waiter **member
         if (round.is_misled)
             write_source_reread(session, members[0]->request->scope);
         was_reread = was_reread || round.is_misled;
+        contradicts = !round.is_misled && (contradicts || round.contradicts);
         one_by_one = one_by_one || about_one;
         if (round.is_misled || about_one) {
             for (size_t i = 0; round.evaluated && i < round.done; i++)
@@ -369,6 +382,7 @@ static void commit_members(struct write_session *session, struct waiter **member
                 (count - round.done) * sizeof(struct waiter *));
         count = kept + count - round.done;
     }
+    return contradicts;
 }
 
 static void count_answer(struct store_counters *counters, const struct waiter *waiter)
@@ -405,12 +419,43 @@ static enum status migrate_first(struct write_session *session, const struct sco
     return migration_run(session, &request, &result, error);
 }
 
+/* "Read it again" is no advice while the index shows what the writer was refused for not knowing.
+ * Without memory for the run the next full refresh puts it right. */
+static uint64_t ask_for_reread(struct writer *writer, const struct scope *scope)
+{
+    uint64_t number = 0;
+
+    log_notice(
+        "write.contradiction",
+        "user=%s agent=%s what=\"fact files were changed without their manifest; the scope is "
+        "read anew\"",
+        LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent);
+    return refresh_request(writer->store->refreshes, scope, REFRESH_URGENT, REFRESH_WISH_FULL,
+                           &number) == STATUS_OK
+               ? number
+               : 0;
+}
+
+/* Each caller for itself, so that nobody who comes later waits as well. */
+static void await_reread(struct writer *writer, const struct waiter *waiter)
+{
+    struct refresh_result result;
+    uint64_t left_ms = (uint64_t) clock_remaining_ms(waiter->request->deadline_ns) / 2;
+
+    if (waiter->reread_run != 0)
+        (void) refresh_wait(writer->store->refreshes, waiter->request->scope, waiter->reread_run,
+                            clock_deadline_ms(left_ms < REREAD_WAIT_MS ? left_ms : REREAD_WAIT_MS),
+                            &result);
+}
+
 /* The leader's work; its own answer is among the group's. */
 static void lead(struct writer *writer, struct group_queue *queue, struct waiter *self)
 {
     struct write_session session;
     struct group group = {0};
     bool behind = false;
+    bool contradicts = false;
+    uint64_t reread_run = 0;
     const struct write_session_options options = {
         .store = writer->store,
         .scope = self->request->scope,
@@ -428,7 +473,7 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
         struct waiter *members[WRITE_GROUP_MAX];
         memcpy(members, group.members, group.count * sizeof(struct waiter *));
         session.deadline_ns = last_deadline(&group);
-        commit_members(&session, members, group.count);
+        contradicts = commit_members(&session, members, group.count);
     } else {
         (void) pthread_mutex_lock(&writer->lock);
         remove_waiter_locked(queue, self);
@@ -436,11 +481,14 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
         group.members[group.count++] = self;
     }
     write_session_end(&session, &behind);
+    if (contradicts)
+        reread_run = ask_for_reread(writer, self->request->scope);
 
     (void) pthread_mutex_lock(&writer->lock);
     for (size_t i = 0; i < group.count; i++) {
         struct waiter *waiter = group.members[i];
         waiter->result.index_behind = behind && waiter->result.changed;
+        waiter->reread_run = waiter->result.changed ? 0 : reread_run;
         count_answer(&writer->store->counters, waiter);
         waiter->state = WAITER_DONE;
     }
@@ -499,11 +547,14 @@ enum status writer_run(struct writer *writer, const struct write_request *reques
     leave_queue_locked(writer, queue);
     (void) pthread_mutex_unlock(&writer->lock);
 
+    await_reread(writer, &waiter);
     draft_outcome_destroy(&waiter.outcome);
     if (!in_time) {
         atomic_fetch_add(&writer->store->counters.writes_failed, 1);
-        return error_set(error, STATUS_TIMEOUT, NULL,
+        (void) error_set(error, STATUS_TIMEOUT, NULL,
                          "lock timeout: other writes to this memory were not done in time");
+        error_add_member(error, "attempts", "0");
+        return STATUS_TIMEOUT;
     }
     if (waiter.status != STATUS_OK) {
         if (error)
@@ -528,7 +579,10 @@ static enum status begin_alone(const struct writer *writer, const struct scope *
         .deadline_ns = deadline_ns,
     };
 
-    return write_session_begin(&options, ret, error);
+    enum status status = write_session_begin(&options, ret, error);
+    if (status != STATUS_OK)
+        error_add_member(error, "attempts", "0");
+    return status;
 }
 
 enum status writer_run_alone(struct writer *writer, const struct scope *scope, uint64_t deadline_ns,

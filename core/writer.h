@@ -71,13 +71,15 @@ void write_result_destroy(struct write_result *result);
 
 /* Returns when the change is durable and the index has heard of it. Any error: nothing of this
  * request is on the volume (but see volume_commit() for "unconfirmed"). The error's members tell
- * `reason`, revisions and `attempts`. */
+ * `reason`, revisions and `attempts`; 0 of these: the memory was not opened, and nothing is on the
+ * volume for certain. */
 MUST_CHECK enum status writer_run(struct writer *writer, const struct write_request *request,
                                   struct write_result *ret, struct error *error);
 
 /* What takes several commits under one hold of the lock, or changes no fact. It migrates nothing by
  * itself: what commits calls migration_run() first. `work` gets a session that has begun;
- * whatever it answers, what it has committed stands. `ret_behind` as for write_session_end(). */
+ * whatever it answers, what it has committed stands. The error's member `attempts` is there, and 0,
+ * where the session did not begin. `ret_behind` as for write_session_end(). */
 typedef enum status (*write_work)(void *context, struct write_session *session,
                                   struct error *error);
 MUST_CHECK enum status writer_run_alone(struct writer *writer, const struct scope *scope,

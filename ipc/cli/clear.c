@@ -126,11 +126,15 @@ static enum exit_code confirm(struct cli *cli, json_t *params)
 static void print_cleared(const json_t *result)
 {
     const json_t *agents = json_object_get(result, "agents");
+    json_int_t erased = json_integer_value(json_object_get(result, "erased"));
     char revision[WRITE_REVISION_BYTES];
 
-    (void) printf("cleared %" JSON_INTEGER_FORMAT " facts of %zu agents%s\n",
-                  json_integer_value(json_object_get(result, "cleared")), json_array_size(agents),
-                  write_revision(result, revision));
+    (void) printf("cleared %" JSON_INTEGER_FORMAT " facts of %zu agents",
+                  json_integer_value(json_object_get(result, "cleared")), json_array_size(agents));
+    if (erased > 0)
+        (void) printf(", erased %" JSON_INTEGER_FORMAT " cop%s in earlier formats", erased,
+                      erased == 1 ? "y" : "ies");
+    (void) printf("%s\n", write_revision(result, revision));
 }
 
 /* Something that cannot be read is not cleared either. */

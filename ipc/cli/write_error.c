@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NOT_DONE "; nothing was written"
 #define MAYBE_DONE "; it may have been done all the same, so look before you repeat it"
 
 /* What to do about a conflict. */
@@ -86,6 +87,14 @@ static void put_attempts(FILE *file, const json_t *data)
         (void) fprintf(file, " (tried %" JSON_INTEGER_FORMAT " times)", attempts);
 }
 
+/* The agent tells how often it has tried, and has not done so once. */
+static bool is_surely_not_done(const json_t *data)
+{
+    const json_t *attempts = json_object_get(data, "attempts");
+
+    return json_is_integer(attempts) && json_integer_value(attempts) == 0;
+}
+
 static void describe(FILE *file, const struct cli *cli, int code, const json_t *data)
 {
     (void) fputs(code == MEMSYNC_BAD_REPLY && !data ? "the agent's answer cannot be read"
@@ -97,7 +106,7 @@ static void describe(FILE *file, const struct cli *cli, int code, const json_t *
     case MEMSYNC_NO_AGENT: /* it was there a moment ago */
     case MEMSYNC_BAD_REPLY:
     case MEMSYNC_TIMEOUT:
-        (void) fputs(MAYBE_DONE, file);
+        (void) fputs(is_surely_not_done(data) ? NOT_DONE : MAYBE_DONE, file);
         return;
     case MEMSYNC_CONFLICT:
         put_advice(file, cli, data);

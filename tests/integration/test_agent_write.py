@@ -191,6 +191,86 @@ class Methods(WriteCase):
             file.write(data)
         return path
 
+    def edit_in_place(self, fact_id, old, new):
+        path = os.path.join(self.volume, "users/u", peer.fact_path(DEFAULT_AGENT, fact_id))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn(old, text)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace(old, new))
+
+    def get(self, fact_id):
+        return self.rpc("get_fact", fact_id=fact_id)["fact"]
+
+    def test_a_refusal_over_an_edited_file_makes_reading_tell_the_truth(self):
+        self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"},
+                                           {"id": "f2", "content": "two"}])
+        for method, params in (("update_fact", {"fact_id": "f1", "content": "mine"}),
+                               ("delete_fact", {"fact_id": "f1"}),
+                               ("apply_changes", {"upserts": [{"id": "f1", "content": "mine"}]})):
+            with self.subTest(method=method):
+                before = self.get("f1")["revision"]
+                self.edit_in_place("f1", f"revision: {before}\n", f"revision: {before + 40}\n")
+                self.assertEqual(self.get("f1")["revision"], before)
+                expected = ({"expected_fact_revisions": {"f1": before}}
+                            if method == "apply_changes" else {"expected_revision": before})
+                error = self.refused(CONFLICT, method, **params, **expected)
+                self.assertEqual(error.data["reason"], "fact_revision")
+                self.assertEqual(self.get("f1")["revision"], error.data["current"])
+        self.rpc("update_fact", fact_id="f1", content="mine",
+                 expected_revision=self.get("f1")["revision"])
+        self.assert_agrees()
+
+    def test_a_write_that_misses_a_removed_file_makes_reading_tell_the_truth(self):
+        for method, params in (("update_fact", {"fact_id": "f1", "content": "x"}),
+                               ("delete_fact", {"fact_id": "f1"}),
+                               ("apply_changes", {"deletes": ["f1"]})):
+            with self.subTest(method=method):
+                self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"},
+                                                   {"id": "f2", "content": "two"}][:1 + (
+                                                       "f2" not in self.texts())])
+                os.unlink(os.path.join(self.volume, "users/u",
+                                       peer.fact_path(DEFAULT_AGENT, "f1")))
+                self.assertIn("f1", self.texts())
+                if method == "apply_changes":
+                    self.assertFalse(self.rpc(method, **params)["changed"])
+                else:
+                    self.refused(NOT_FOUND, method, **params)
+                self.assertEqual(self.texts(), {"f2": "two"})
+                self.assert_agrees()
+
+    def test_a_write_that_meets_a_broken_file_makes_reading_tell_the_truth(self):
+        self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"},
+                                           {"id": "f2", "content": "two"}])
+        self.break_in_place("f1")
+        self.refused(CORRUPT, "update_fact", fact_id="f1", content="x")
+        self.assertEqual(self.texts(), {"f2": "two"})
+
+    def test_a_content_that_only_the_index_has_is_no_duplicate(self):
+        for change in (lambda: os.unlink(os.path.join(
+                self.volume, "users/u", peer.fact_path(DEFAULT_AGENT, "f1"))),
+                       lambda: self.edit_in_place("f1", "one", "uno")):
+            with self.subTest(change=change):
+                self.rpc("clear_memory", agent_name=DEFAULT_AGENT)
+                self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"}])
+                change()
+                made = self.rpc("create_fact", content="one")
+                self.assertEqual(self.texts()[made["fact_id"]], "one")
+                self.assert_agrees()
+
+    def test_a_refusal_that_the_index_knows_of_reads_nothing(self):
+        self.rpc("apply_changes", upserts=[{"id": f"f{i}", "content": f"fact {i}"}
+                                           for i in range(20)])
+        self.rpc("refresh")
+        before = self.rpc("status")["sync"]
+        self.refused(CONFLICT, "update_fact", fact_id="f1", content="x", expected_revision=7)
+        self.refused(NOT_FOUND, "update_fact", fact_id="none", content="x")
+        self.refused(CONFLICT, "create_fact", content="fact 3")
+        self.rpc("apply_changes", deletes=["none"])
+        self.rpc("apply_changes", upserts=[{"id": "f2", "content": "fact 2", "revision": 1}])
+        after = self.rpc("status")["sync"]
+        self.assertEqual(after["files_read"], before["files_read"])
+
     def test_clearing_keeps_what_was_broken_in_place(self):
         for method, params in (("clear_memory", {"all": True}),
                                ("clear_memory", {"agent_name": DEFAULT_AGENT}),
@@ -334,6 +414,65 @@ class Methods(WriteCase):
                 self.rpc("import_memory", memory_data={"facts": [{"id": "f", "content": "x", "confidence": given}]})
                 self.assertEqual([fact["confidence"] for fact in self.rpc("list_facts")["facts"]], [stored])
 
+    def put_old(self, facts, user="u"):
+        path = os.path.join(self.volume, "users", user, "memory.json")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"version": "1.0", "facts": facts}, file)
+        return path
+
+    def test_dates_that_old_facts_lack_are_those_of_their_file(self):
+        os.utime(self.put_old([{"id": "o1", "content": "one"}]), (1700000000, 1700000000))
+        for _ in range(2):
+            fact = self.rpc("get_fact", fact_id="o1")["fact"]
+            self.assertTrue(fact["createdAt"].startswith("2023-11-14T22:13:20"), fact)
+            self.assertEqual(fact["updatedAt"], fact["createdAt"])
+            self.rpc("create_fact", content="two") if "two" not in self.texts().values() else None
+
+    def test_erasing_gets_past_an_old_list_with_one_id_twice(self):
+        path = self.put_old([{"id": "o1", "content": "one"}, {"id": "o1", "content": "other"}])
+        self.assertIn("o1 is there twice", self.rpc("list_facts")["broken"][0]["problem"])
+        self.assertIn("o1 is there twice",
+                      str(self.refused(CONFLICT, "create_fact", content="two")))
+        self.refused(CONFLICT, "clear_memory", all=True)
+        done = self.rpc("delete_memory", all=True)
+        self.assertEqual((done["changed"], done["erased"]), (True, 1))
+        self.assertFalse(os.path.exists(path + ".v1.bak"))
+        self.assertEqual(self.texts(), {})
+        self.assert_agrees()
+
+    def test_a_document_of_a_newer_format_is_not_imported(self):
+        for version in ("9.0", "3"):
+            error = self.refused(INVALID, "import_memory",
+                                 memory_data={"version": version, "facts": [{"content": "x"}]})
+            self.assertIn("version", str(error))
+        for number, version in enumerate(("2.0", "1.0", "2.9", None, 9)):
+            self.rpc("import_memory", user_id=f"u{number}",
+                     memory_data={"version": version, "facts": [{"content": "x"}]})
+
+    def test_what_is_no_file_is_named_as_what_it_is(self):
+        makes = (("a directory, not a regular file", os.mkdir),
+                 ("a pipe, not a regular file", os.mkfifo),
+                 ("a symbolic link, which is never followed",
+                  lambda path: os.symlink("/etc/passwd", path)))
+        for number, (words, make) in enumerate(makes):
+            for name in ("memory.json", ".memory.journal.json", ".memory.lock", "fact"):
+                user = f"{name.replace('.', '-')}{number}"
+                with self.subTest(name=name, words=words):
+                    self.rpc("apply_changes", user_id=user,
+                             upserts=[{"id": "f1", "content": "one"}])
+                    relative = f"users/{user}/" + (
+                        peer.fact_path(DEFAULT_AGENT, "f1") if name == "fact" else name)
+                    path = os.path.join(self.volume, relative)
+                    if os.path.lexists(path):
+                        os.unlink(path)
+                    make(path)
+                    error = self.refused(CORRUPT, "update_fact", user_id=user, fact_id="f1",
+                                         content="x")
+                    self.assertIn(words, str(error))
+                    self.assertEqual((error.data["path"], error.data["retryable"]),
+                                     (relative, False))
+
     def test_what_cannot_be_read_is_never_overwritten(self):
         self.rpc("create_fact", content="one")
         manifest = os.path.join(self.volume, "users/u/memory.json")
@@ -394,6 +533,27 @@ class Capacity(WriteCase):
         self.rpc("clear_memory", agent_name="__default__")
         self.assertFalse(os.path.exists(directory))
         self.assert_agrees()
+
+    def test_an_audit_that_cannot_be_written_is_told_once(self):
+        def make(number):
+            self.rpc("create_fact", content=f"fact {number}", confidence=0.5 + number / 1000)
+        for i in range(11):
+            make(i)
+        path = "users/u/agents/__default__/.metadata/eviction-audit.json"
+        full = os.path.join(self.volume, path)
+        os.unlink(full)
+        os.mkdir(full)
+        for i in range(11, 14):
+            make(i)
+        lines = self.agent.log_lines("event=side_data.audit")
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn(f"path={path}", lines[0])
+        os.rmdir(full)
+        make(14)
+        os.unlink(full)
+        os.mkdir(full)
+        make(15)
+        self.assertEqual(len(self.agent.log_lines("event=side_data.audit")), 2)
 
     def test_what_was_broken_in_place_does_not_lose_the_contest(self):
         for i in range(10):

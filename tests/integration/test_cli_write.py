@@ -330,6 +330,12 @@ class Errors(WriteCase):
             self.refuse(number, "be\ncause\x1b")
             self.assertEqual(self.update(code), f"memsync update: {kind}: be cause\\x1b{more}\n")
 
+    def test_a_timeout_before_the_memory_was_opened_has_written_nothing(self):
+        self.refuse(-32004, "because", attempts=0)
+        self.assertEqual(self.update(4), "memsync update: timeout: because; nothing was written\n")
+        self.refuse(-32004, "because", attempts=1)
+        self.assertIn("may have been done", self.update(4))
+
     def test_with_json_an_error_is_the_agents_object(self):
         self.refuse(-32002, "because", "m.json", reason="overtaken")
         self.assertEqual(json.loads(self.update(4, "--json")), {"error": {
@@ -1031,6 +1037,23 @@ class RealJourneys(Journeys, WriteCase):
         self.expect(0, "clear", "--all", "--erase", "-y")
         self.assertFalse(os.path.exists(backup))
 
+    def test_erasing_old_copies_alone_is_told(self):
+        self.need("delete_memory")
+        self.fill()
+        self.expect(0, "clear", "--all", "-y")
+        bucket = os.path.join(self.volume, "users", "u1")
+        for name in ("memory.json.v1.bak", "agents/__default__/memory.json.v1.bak"):
+            with open(os.path.join(bucket, name), "w", encoding="utf-8") as file:
+                file.write("{}")
+        out, err = self.expect(0, "clear", "-a", "__default__", "--erase", "-y")
+        self.assertIn("erased 1 copy in earlier formats", out)
+        self.assertNotIn("nothing had to be changed", err)
+        out, err = self.expect(0, "clear", "--all", "--erase", "-y", "--json")
+        done = json.loads(out)
+        self.assertEqual((done["cleared"], done["erased"], done["changed"]), (0, 1, True))
+        _, err = self.expect(0, "clear", "--all", "--erase", "-y")
+        self.assertIn("nothing had to be changed", err)
+
     def manifest(self):
         return os.path.join(self.volume, "users", "u1", "memory.json")
 
@@ -1058,7 +1081,7 @@ class RealJourneys(Journeys, WriteCase):
         with open(os.path.join(os.path.dirname(self.manifest()), ".memory.lock"), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             _, err = self.expect(4, "add", "y", "--timeout", "500")
-            self.assertRegex(err, "^memsync add: timeout: .*; it may have been done all the same")
+            self.assertRegex(err, "^memsync add: timeout: .*; nothing was written$")
         self.expect(0, "add", "z")
 
     def test_an_interrupt_while_the_agent_waits_for_the_lock(self):

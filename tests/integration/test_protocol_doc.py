@@ -89,6 +89,18 @@ class Document(ProcessCase):
         self.assertEqual(lines[1], "u1 __default__ 1 fresh")
         self.assertTrue(lines[-1].startswith("-32001 not_found "), lines)
 
+    def test_the_example_tells_a_request_that_is_too_large(self):
+        code = re.findall(r"```python\n(.*?)```", section("A complete client in Python"), re.S)[0]
+        names = {"__name__": "example"}
+        warnings.simplefilter("ignore", ResourceWarning)
+        exec(compile(code, "docs/protocol.md", "exec"), names)  # pylint: disable=exec-used
+        client = names["Client"](self.running.endpoint)
+        with self.assertRaises(names["MemsyncError"]) as raised:
+            client.call("search", user_id="u1", query="x" * (5 << 20))
+        self.assertEqual((raised.exception.code, raised.exception.data["kind"]),
+                         (-32010, "too_large"))
+        self.assertEqual(client.call("ping")["protocol"], 1)
+
     def test_the_examples_event_loop_tells_what_was_missed(self):
         code = re.findall(r"```python\n(.*?)```", section("A complete client in Python"), re.S)[0]
         names = {"__name__": "example"}

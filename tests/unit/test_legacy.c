@@ -282,8 +282,8 @@ Test(legacy, two_facts_of_one_id_merge_when_equal)
         "{\"id\":\"f\",\"content\":\"One.\"},{\"id\":\"f\",\"content\":\"Two.\"}]}");
     scratch_open(&scratch);
     check_view(&scratch, "ann", NULL,
-               "found f=One. !users/ann/memory.json: fact f is there in another form, which is "
-               "shown instead");
+               "found f=One. !users/ann/memory.json: fact f is there twice, in two forms; the "
+               "first is shown");
 }
 
 Test(legacy, fact_that_the_scope_has_already_is_not_shown_again)
@@ -310,10 +310,10 @@ Test(legacy, fact_that_the_scope_has_already_is_not_shown_again)
     cr_assert(eq(int, json_object_set_new(current, "c", json_true()), 0));
     cr_assert(eq(int, read_view(&scratch, "ann", NULL, "memory.json", current, &view), STATUS_OK));
     AUTO_FREE char *text = told(&view);
-    cr_expect(
-        eq(str, text,
-           plain("found d=New. !users/ann/memory.json: fact b is there in another form, which "
-                 "is shown instead")));
+    cr_expect(eq(str, text,
+                 plain("found d=New. !users/ann/memory.json: fact b is there in another form, in a "
+                       "file of its own, which "
+                       "is shown instead")));
 }
 
 Test(legacy, facts_member_of_another_kind_is_a_problem)
@@ -793,9 +793,8 @@ Test(legacy, shared_volumes_with_defects_show_what_is_sound)
          "found fact_ok=Fine. !users/second/memory.json: fact number 2: topics or consolidatedFrom "
          "is no list"},
         {"v1-bad-facts", "dupdiff",
-         "found fact_x=One. !users/dupdiff/memory.json: fact fact_x is there in another form, "
-         "which "
-         "is shown instead"},
+         "found fact_x=One. !users/dupdiff/memory.json: fact fact_x is there twice, in two forms; "
+         "the first is shown"},
         {"v1-bad-facts", "factsnull", "found"},
         {"v1-mapping-bad", "gone",
          "found !users/gone/facts/fact_m1.md: the file of fact fact_m1 is not there"},

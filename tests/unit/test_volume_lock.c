@@ -282,17 +282,21 @@ Test(volume_lock, a_bucket_that_was_made_anew_while_its_lock_was_busy_is_locked_
     holder_kill(&holder);
 }
 
-Test(volume_lock, links_and_pipes_are_no_lock_files)
+Test(volume_lock, links_pipes_and_directories_are_no_lock_files)
 {
     char path[PATH_MAX];
 
     put_file(dir, "outside", "");
     cr_assert(zero(int, symlink("../../outside", joined(path, dir, LOCK_PATH))));
-    cr_expect(eq(int, try_exclusive(), STATUS_DENIED));
+    cr_expect(eq(int, try_exclusive(), STATUS_CORRUPT));
     cr_assert(zero(int, unlink(path)));
     cr_assert(zero(int, mkfifo(path, 0644)));
-    cr_expect(eq(int, try_exclusive(), STATUS_DENIED));
+    cr_expect(eq(int, try_exclusive(), STATUS_CORRUPT));
     cr_expect(same_text(error.path, LOCK_PATH));
+    cr_assert(zero(int, unlink(path)));
+    cr_assert(zero(int, mkdir(path, 0755)));
+    cr_expect(eq(int, try_exclusive(), STATUS_CORRUPT));
+    cr_expect(same_text(error.message, "it is a directory, not a regular file"));
 }
 
 /* ---- volumes without locks ---- */

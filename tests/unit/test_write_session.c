@@ -474,7 +474,7 @@ Test(write_session, a_directory_with_the_name_of_a_fact_is_in_the_way)
     temp_volume_fact_path("u", "a", "f7", path);
     temp_volume_make_dir(store->volume, path);
     struct wish update = {.id = "f7", .text = "note seven"};
-    struct error error = write_refused("u/a", &update, STATUS_DENIED, __LINE__);
+    struct error error = write_refused("u/a", &update, STATUS_CORRUPT, __LINE__);
     cr_expect_str_eq(error.path, path);
     WORKS(USUAL);
 }
