@@ -484,6 +484,26 @@ class Export(WriteCase):
         _, err = self.export(4, "-o", "/dev/full")
         self.assertIn("No space left", err)
 
+    def test_nobodys_memory_replaces_no_backup(self):
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write("old")
+        self.agent.answers["export_memory"] = {
+            "memory": {"version": "2.0", "revision": 0, "lastUpdated": "", "user": {"workContext": {"summary": ""}},
+                       "history": {}, "facts": []}, "scope": FRESH | {"user_id": "nobody"}}
+        for arguments in (("-o", self.path), ("--json", "-o", self.path), ()):
+            out, err = self.export(1, *arguments)
+            self.assertEqual((out, err), ("", "memsync export: there is no memory of nobody/__default__\n"))
+        self.assertEqual((self.read(), self.files()), ("old", ["u1.json"]))
+        self.agent.answers["export_memory"]["scope"]["broken"] = 1  # there is something
+        self.export(0, "-o", self.path)
+
+    def test_what_is_no_file_is_written_to_directly(self):
+        out, _ = self.export(0, "-o", "/dev/stdout")
+        self.assertEqual(json.loads(out), self.MEMORY)
+        result = subprocess.run(["bash", "-c", '"$0" -u u1 export -o >(cat) | cat', MEMSYNC], env=self.environment,
+                                capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual((json.loads(result.stdout), result.stderr), (self.MEMORY, ""))
+
     def test_a_pipe_is_written_to_directly(self):
         fifo = os.path.join(self.directory, "fifo")
         os.mkfifo(fifo)
