@@ -138,10 +138,25 @@ class Add(WriteCase):
         self.assertTrue(err.endswith("f8, f9 and 490 more\n"), err)
 
     def test_a_fact_that_found_no_room_is_no_result(self):
-        self.agent.answers["create_fact"] |= {"fact_id": None, "fact": None, "changed": False}
+        self.agent.answers["create_fact"] |= {"fact_id": None, "fact": None, "refused_id": "fact_new",
+                                              "evicted": ["fact_new"], "changed": False}
+        for arguments in ((), ("--json",)):
+            out, err = self.expect(1, "-u", "u1", "add", "x", *arguments)
+            self.assertEqual(err, "memsync add: not stored: the scope is full of facts that count for more\n")
+        self.assertEqual(json.loads(out)["refused_id"], "fact_new")
+        self.agent.answers["create_fact"] |= {"evicted": ["a", "fact_new", "b"], "changed": True}
         out, err = self.expect(1, "-u", "u1", "add", "x")
-        self.assertEqual(out, "")
-        self.assertIn("not stored", err)
+        self.assertEqual((out, err), ("", "memsync add: not stored: the scope is full of facts that count for more; it "
+                                          "had more than it may, so these were removed: a, b\n"))
+
+    def test_a_confidence_is_a_plain_number(self):
+        for text in ("0x0.8p0", "0x1", " 0.5", "5e-1", "inf", "nan", "", "-", ".", "1.1", "-0.1", "0.5 "):
+            _, err = self.expect(2, "-u", "u1", "add", "x", "--confidence", text)
+            self.assertIn("from 0 to 1", err)
+        self.assertEqual(self.agent.requests, [])
+        for text, wanted in (("-0", "0.0"), ("-0.0", "0.0"), (".5", "0.5"), ("1", "1.0")):
+            self.expect(0, "-u", "u1", "add", "x", "--confidence", text)
+            self.assertIn(f'"confidence":{wanted},'.encode(), self.agent.bodies[-1])
 
     def test_json_is_the_answer_as_it_came(self):
         self.agent.answers["create_fact"] = '{"fact_id": "f", "revision":8, "n":0.90}'
@@ -396,6 +411,8 @@ class Errors(WriteCase):
                 (("update", "x", "--source", "s"), "--source"), (("update",), "FACT is missing"),
                 (("update", "x", "y"), '"y"'), (("update", "x", "--content", ""), "empty"),
                 (("update", "x", "--expect-revision", "-1"), "from 0"),
+                (("update", "x", "-c", "y", "--expect-revision", "0"), "at least 1"),
+                (("delete", "x", "-y", "--expect-revision", "0"), "at least 1"),
                 (("delete",), "FACT is missing"), (("import", "a", "b"), '"b"'), (("export", "a"), '"a"'),
                 (("migrate", "a"), '"a"'), (("clear", "x"), '"x"'), (("import", "-o", "x"), "--output"),
                 (("add", "x", *("--topic=x",) * 101), "100 times")):
