@@ -888,6 +888,12 @@ class Summaries(WriteCase):
             "user": {"workContext": {"summary": "a=b"}},
             "history": {"earlierContext": {"summary": "", "updatedAt": now}}}})
 
+    def test_a_section_is_set_once(self):
+        _, err = self.set(2, "--set", "user.topOfMind=a", "--set", "user.workContext=x", "--set", "user.topOfMind=a")
+        self.assertIn("user.topOfMind twice", err)
+        self.assertEqual(self.agent.requests, [])
+        self.set(0, "--set", "user.topOfMind=a", "--set", "user.workContext=user.topOfMind=b")
+
     def test_a_section_must_exist(self):
         for arguments, words in ((("--set", "user.nope=x"), "no section user.nope"),
                                  (("--set", "user.nope=x"), "topOfMind"),
