@@ -346,35 +346,6 @@ static enum status take_clearing(struct clearing *clearing, struct error *error)
     return clearing->agents ? STATUS_OK : no_memory(error);
 }
 
-/* Fact files that could not be understood stay: nobody has seen what is in them. */
-static enum status append_kept(struct clearing *clearing, struct text *result, struct error *error)
-{
-    AUTO_JSON json_t *kept = json_array();
-    const json_t *name;
-    size_t i;
-
-    json_array_foreach(clearing->agents, i, name)
-    {
-        AUTO_TEXT struct text answer = {0};
-        AUTO_JSON json_t *list = NULL;
-        struct scope scope = *clearing->write.call->scope;
-        struct backend_call call = *clearing->write.call;
-        (void) snprintf(scope.agent, sizeof scope.agent, "%s", json_string_value(name));
-        call.scope = &scope;
-        enum status status = deermem_list_facts(clearing->write.backend, &call, &answer, error);
-        if (status == STATUS_OK)
-            status = json_text_read(text_string(&answer), answer.size, JSON_TEXT_DEPTH_MAX, &list,
-                                    error);
-        if (status != STATUS_OK)
-            return status;
-        if (!kept || json_array_extend(kept, json_object_get(list, "broken")) != 0)
-            return no_memory(error);
-    }
-    text_append_string(result, ",\"kept\":");
-    json_text_write(result, kept);
-    return STATUS_OK;
-}
-
 static enum status clear(struct clearing *clearing, struct text *result, struct error *error)
 {
     const struct backend_call *call = clearing->write.call;
@@ -401,7 +372,7 @@ static enum status clear(struct clearing *clearing, struct text *result, struct 
     json_text_write(result, clearing->agents);
     text_append_char(result, ',');
     deermem_write_common(result, &clearing->written);
-    return append_kept(clearing, result, error);
+    return deermem_append_kept(backend, call, clearing->agents, result, error);
 }
 
 enum status deermem_clear_memory(struct backend *backend, const struct backend_call *call,

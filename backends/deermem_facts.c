@@ -22,10 +22,11 @@ static enum status no_memory(struct error *error)
 
 struct creation {
     struct deermem_write write;
-    json_t *fields;           /* as the request gives them */
-    char id[FACT_ID_MAX + 1]; /* "" when the new fact is not kept */
-    json_t *evicted;          /* an array of ids */
-    json_t *audit;            /* what the eviction audit is going to tell; NULL: nothing */
+    json_t *fields; /* as the request gives them */
+    char id[FACT_ID_MAX + 1];
+    bool is_refused; /* the new fact is not kept */
+    json_t *evicted; /* an array of ids */
+    json_t *audit;   /* what the eviction audit is going to tell; NULL: nothing */
 };
 
 static void creation_clear(struct creation *creation)
@@ -196,8 +197,7 @@ static enum status build_creation(void *context, struct draft *draft, struct cha
     if (status == STATUS_OK && stays)
         status = change_set_add_upsert(set, draft_scope(draft), creation->fields,
                                        draft_wall_ns(draft), NULL, error);
-    if (!stays)
-        creation->id[0] = '\0';
+    creation->is_refused = !stays;
     return status;
 }
 
@@ -266,10 +266,10 @@ enum status deermem_create_fact(struct backend *backend, const struct backend_ca
         status = deermem_write_run(&creation.write, &how, &written, error);
     if (status != STATUS_OK)
         return status;
-    if (creation.id[0])
-        text_append_format(result, "{\"fact_id\":\"%s\"", creation.id);
+    if (creation.is_refused)
+        text_append_format(result, "{\"fact_id\":null,\"refused_id\":\"%s\"", creation.id);
     else
-        text_append_string(result, "{\"fact_id\":null");
+        text_append_format(result, "{\"fact_id\":\"%s\",\"refused_id\":null", creation.id);
     append_json(result, ",\"fact\":", json_array_get(written.upserted, 0));
     append_json(result, ",\"evicted\":", creation.evicted);
     text_append_char(result, ',');

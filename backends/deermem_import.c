@@ -19,13 +19,20 @@ struct import {
     const json_t *history;
     bool has_revision;
     int64_t revision;
-    json_t *evicted; /* an array of ids that were left out */
-    size_t kept;     /* facts of the document that are stored */
+    bool is_dry;                /* say what would be, and write nothing */
+    json_t *stored;             /* an object: the ids that are there before */
+    json_t *evicted;            /* an array of ids that were left out */
+    json_t *replaced_summaries; /* arrays of "user.workContext" */
+    json_t *added_summaries;
+    size_t kept; /* facts of the document that are stored */
 };
 
 static void import_clear(struct import *import)
 {
+    json_decref(import->stored);
     json_decref(import->evicted);
+    json_decref(import->replaced_summaries);
+    json_decref(import->added_summaries);
 }
 #define AUTO_IMPORT CLEANUP(import_clear)
 
@@ -95,6 +102,8 @@ static enum status take_document(const struct backend_call *call, struct import 
                          "memory_data.version is of a newer format than " MANIFEST_VERSION
                          ", which this version reads");
     enum status status = deermem_check_memory(call, error);
+    if (status == STATUS_OK)
+        status = params_boolean(call->params, "dry_run", &import->is_dry, error);
     if (status == STATUS_OK)
         status =
             deermem_take_revision(call->params, &import->has_revision, &import->revision, error);
@@ -203,7 +212,8 @@ static enum status select_facts(struct import *import, struct draft *draft, stru
 }
 
 /* Stored facts that the document does not have. */
-static enum status remove_others(struct draft *draft, struct change_set *set, struct error *error)
+static enum status remove_others(struct import *import, struct draft *draft, struct change_set *set,
+                                 struct error *error)
 {
     AUTO_JSON json_t *stored = NULL;
     AUTO_JSON json_t *incoming = json_object();
@@ -223,6 +233,8 @@ static enum status remove_others(struct draft *draft, struct change_set *set, st
     json_array_foreach(stored, i, fact)
     {
         const char *id = json_string_value(json_object_get(fact, "id"));
+        if (id && json_object_set_new(import->stored, id, json_true()) != 0)
+            return no_memory(error);
         if (id && !json_object_get(incoming, id) && json_array_append(others, fact) != 0)
             return no_memory(error);
     }
@@ -245,9 +257,36 @@ static const json_t *text_of(const json_t *section)
     return json_is_string(section) ? section : json_object_get(section, "summary");
 }
 
+/* The text of a section as it is by now, or NULL. */
+static const json_t *stored_text(const struct draft *draft, const char *group, const char *name)
+{
+    const struct manifest *manifest = draft_manifest(draft);
+    const json_t *named = json_object_get(json_object_get(draft_summaries(draft), group), name);
+
+    if (!named && manifest)
+        named = json_object_get(json_object_get(manifest->root, group), name);
+    return text_of(named);
+}
+
+/* Whoever imports is told which texts go, and which come where none was. */
+static enum status note_section(const struct import *import, const struct draft *draft,
+                                const char *group, const char *name, const json_t *section,
+                                struct error *error)
+{
+    const json_t *before = stored_text(draft, group, name);
+
+    if (json_equal(before, text_of(section)))
+        return STATUS_OK;
+    json_t *list =
+        json_string_length(before) > 0 ? import->replaced_summaries : import->added_summaries;
+    return json_array_append_new(list, json_sprintf("%s.%s", group, name)) == 0 ? STATUS_OK
+                                                                                : no_memory(error);
+}
+
 /* Sections with a text replace the stored ones. Empty ones erase nothing: an export of an agent
  * carries all sections, also those that had no text then. */
-static enum status add_sections(json_t *summaries, const char *name, const json_t *group,
+static enum status add_sections(const struct import *import, const struct draft *draft,
+                                json_t *summaries, const char *name, const json_t *group,
                                 struct error *error)
 {
     AUTO_JSON json_t *kept = json_object();
@@ -258,15 +297,19 @@ static enum status add_sections(json_t *summaries, const char *name, const json_
         return no_memory(error);
     json_object_foreach(json_unconst(group), key, section)
     {
-        if (json_string_length(text_of(section)) > 0 &&
-            json_object_set_new(kept, key, whole_section(name, key, section)) != 0)
+        if (json_string_length(text_of(section)) == 0)
+            continue;
+        if (json_object_set_new(kept, key, whole_section(name, key, section)) != 0)
             return no_memory(error);
+        enum status status = note_section(import, draft, name, key, section, error);
+        if (status != STATUS_OK)
+            return status;
     }
     return json_object_set(summaries, name, kept) == 0 ? STATUS_OK : no_memory(error);
 }
 
-static enum status add_summaries(const struct import *import, struct change_set *set,
-                                 struct error *error)
+static enum status add_summaries(const struct import *import, const struct draft *draft,
+                                 struct change_set *set, struct error *error)
 {
     AUTO_JSON json_t *summaries = json_object();
 
@@ -276,27 +319,37 @@ static enum status add_summaries(const struct import *import, struct change_set 
         return no_memory(error);
     enum status status = STATUS_OK;
     if (import->user)
-        status = add_sections(summaries, "user", import->user, error);
+        status = add_sections(import, draft, summaries, "user", import->user, error);
     if (status == STATUS_OK && import->history)
-        status = add_sections(summaries, "history", import->history, error);
+        status = add_sections(import, draft, summaries, "history", import->history, error);
     return status == STATUS_OK ? change_set_set_summaries(set, summaries, error) : status;
 }
 
 /* ---- method ---- */
 
+/* For a build that may be another one than the first. */
+static enum status begin_lists(struct import *import, struct error *error)
+{
+    import_clear(import);
+    import->stored = json_object();
+    import->evicted = json_array();
+    import->replaced_summaries = json_array();
+    import->added_summaries = json_array();
+    return import->stored && import->evicted && import->replaced_summaries &&
+                   import->added_summaries
+               ? STATUS_OK
+               : no_memory(error);
+}
+
 static enum status build(void *context, struct draft *draft, struct change_set *set,
                          struct error *error)
 {
     struct import *import = context;
-    enum status status = STATUS_OK;
 
     set->has_manifest_revision = import->has_revision;
     set->manifest_revision = import->revision;
-    json_decref(import->evicted);
-    import->evicted = json_array();
-    if (!import->evicted)
-        return no_memory(error);
-    if (import->facts) {
+    enum status status = begin_lists(import, error);
+    if (status == STATUS_OK && import->facts) {
         status = normalise_facts(import, draft, set, error);
         if (status == STATUS_OK)
             status = change_set_check(set, error); /* before the capacity hides a double id */
@@ -304,9 +357,71 @@ static enum status build(void *context, struct draft *draft, struct change_set *
             status = select_facts(import, draft, set, error);
         import->kept = set->upsert_count;
         if (status == STATUS_OK)
-            status = remove_others(draft, set, error);
+            status = remove_others(import, draft, set, error);
     }
-    return status == STATUS_OK ? add_summaries(import, set, error) : status;
+    return status == STATUS_OK ? add_summaries(import, draft, set, error) : status;
+}
+
+static enum status run(struct import *import, struct write_result *ret, bool *ret_unmigrated,
+                       struct error *error)
+{
+    const struct write_request how = {
+        .has_agent = true,
+        .needs_facts = import->facts != NULL,
+        .retries = true,
+        .build = build,
+        .context = import,
+    };
+
+    *ret_unmigrated = false;
+    return import->is_dry ? deermem_write_try(&import->write, &how, ret, ret_unmigrated, error)
+                          : deermem_write_run(&import->write, &how, ret, error);
+}
+
+/* Facts that were written and whose ids were not there before. */
+static size_t count_added(const struct import *import, const json_t *upserted)
+{
+    const json_t *fact;
+    size_t count = 0;
+    size_t i;
+
+    json_array_foreach(upserted, i, fact)
+    {
+        const char *id = json_string_value(json_object_get(fact, "id"));
+        count += id && !json_object_get(import->stored, id);
+    }
+    return count;
+}
+
+static void append_counts(const struct import *import, const struct write_result *written,
+                          struct text *result)
+{
+    size_t imported = json_array_size(written->upserted);
+    size_t added = count_added(import, written->upserted);
+
+    text_append_format(result,
+                       "{\"dry_run\":%s,\"imported\":%zu,\"added\":%zu,\"replaced\":%zu,"
+                       "\"unchanged\":%zu,\"deleted\":%zu,\"evicted\":",
+                       import->is_dry ? "true" : "false", imported, added, imported - added,
+                       import->kept - imported, json_array_size(written->deleted));
+    json_text_write(result, import->evicted);
+    text_append_string(result, ",\"replaced_summaries\":");
+    json_text_write(result, import->replaced_summaries);
+    text_append_string(result, ",\"added_summaries\":");
+    json_text_write(result, import->added_summaries);
+    text_append_char(result, ',');
+    deermem_write_common(result, written);
+}
+
+/* Without facts in the document those that are stored do not matter, readable or not. */
+static enum status append_kept(const struct import *import, struct text *result,
+                               struct error *error)
+{
+    const struct backend_call *call = import->write.call;
+    AUTO_JSON json_t *agents = import->facts ? json_pack("[s]", call->scope->agent) : json_array();
+
+    return agents ? deermem_append_kept(import->write.backend, call, agents, result, error)
+                  : no_memory(error);
 }
 
 enum status deermem_import_memory(struct backend *backend, const struct backend_call *call,
@@ -314,28 +429,19 @@ enum status deermem_import_memory(struct backend *backend, const struct backend_
 {
     AUTO_IMPORT struct import import = {.write = {.backend = backend, .call = call}};
     AUTO_WRITE_RESULT struct write_result written = {0};
+    bool is_unmigrated;
 
     enum status status = take_document(call, &import, error);
+    if (status == STATUS_OK)
+        status = run(&import, &written, &is_unmigrated, error);
     if (status != STATUS_OK)
         return status;
-    const struct write_request how = {
-        .has_agent = true,
-        .needs_facts = import.facts != NULL,
-        .retries = true,
-        .build = build,
-        .context = &import,
-    };
-    status = deermem_write_run(&import.write, &how, &written, error);
-    if (status != STATUS_OK)
-        return status;
-    size_t imported = json_array_size(written.upserted);
-    text_append_format(result,
-                       "{\"imported\":%zu,\"unchanged\":%zu,\"deleted\":%zu,\"evicted\":", imported,
-                       import.kept - imported, json_array_size(written.deleted));
-    json_text_write(result, import.evicted);
-    text_append_char(result, ',');
-    deermem_write_common(result, &written);
-    status = deermem_append_memory(backend, call, result, error);
+    append_counts(&import, &written, result);
+    if (is_unmigrated)
+        text_append_string(result, ",\"unmigrated\":true");
+    status = append_kept(&import, result, error);
+    if (status == STATUS_OK)
+        status = deermem_append_memory(backend, call, result, error);
     text_append_char(result, '}');
     return status;
 }

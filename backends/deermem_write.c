@@ -7,21 +7,43 @@
 #include "core/text_trim.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-enum status deermem_write_run(const struct deermem_write *write, const struct write_request *how,
-                              struct write_result *ret, struct error *error)
+/* With what the call tells of it. */
+static struct write_request request_of(const struct deermem_write *write,
+                                       const struct write_request *how)
 {
     struct write_request request = *how;
 
-    if (!write->call->may_block)
-        return STATUS_WOULD_BLOCK;
     if (!request.scope)
         request.scope = write->call->scope;
     request.deadline_ns = write->call->deadline_ns;
     request.thread = write->call->thread;
     keeper_touch(write->backend->keeper, request.scope);
+    return request;
+}
+
+enum status deermem_write_run(const struct deermem_write *write, const struct write_request *how,
+                              struct write_result *ret, struct error *error)
+{
+    struct write_request request;
+
+    if (!write->call->may_block)
+        return STATUS_WOULD_BLOCK;
+    request = request_of(write, how);
     return writer_run(write->backend->writer, &request, ret, error);
+}
+
+enum status deermem_write_try(const struct deermem_write *write, const struct write_request *how,
+                              struct write_result *ret, bool *ret_unmigrated, struct error *error)
+{
+    struct write_request request;
+
+    if (!write->call->may_block)
+        return STATUS_WOULD_BLOCK;
+    request = request_of(write, how);
+    return writer_try(write->backend->writer, &request, ret, ret_unmigrated, error);
 }
 
 void deermem_write_common(struct text *result, const struct write_result *write)
@@ -46,6 +68,47 @@ enum status deermem_append_answer(struct backend *backend, const struct backend_
         return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     text_append_char(result, ',');
     text_append(result, answer.bytes + 1, answer.size - 2); /* without its braces */
+    return STATUS_OK;
+}
+
+static enum status add_broken(struct backend *backend, const struct backend_call *call, json_t *ret,
+                              struct error *error)
+{
+    AUTO_TEXT struct text answer = {0};
+    AUTO_JSON json_t *list = NULL;
+
+    enum status status = deermem_list_facts(backend, call, &answer, error);
+    if (status == STATUS_OK)
+        status =
+            json_text_read(text_string(&answer), answer.size, JSON_TEXT_DEPTH_MAX, &list, error);
+    if (status != STATUS_OK)
+        return status;
+    return json_array_extend(ret, json_object_get(list, "broken")) == 0
+               ? STATUS_OK
+               : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+}
+
+enum status deermem_append_kept(struct backend *backend, const struct backend_call *call,
+                                const json_t *agents, struct text *result, struct error *error)
+{
+    AUTO_JSON json_t *kept = json_array();
+    const json_t *name;
+    size_t i;
+
+    if (!kept)
+        return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+    json_array_foreach(agents, i, name)
+    {
+        struct scope scope = *call->scope;
+        struct backend_call of_agent = *call;
+        (void) snprintf(scope.agent, sizeof scope.agent, "%s", json_string_value(name));
+        of_agent.scope = &scope;
+        enum status status = add_broken(backend, &of_agent, kept, error);
+        if (status != STATUS_OK)
+            return status;
+    }
+    text_append_string(result, ",\"kept\":");
+    json_text_write(result, kept);
     return STATUS_OK;
 }
 

@@ -17,6 +17,11 @@ MUST_CHECK enum status deermem_write_run(const struct deermem_write *write,
                                          const struct write_request *how, struct write_result *ret,
                                          struct error *error);
 
+/* Tells what `build` would come to, and writes nothing; as writer_try(). */
+MUST_CHECK enum status deermem_write_try(const struct deermem_write *write,
+                                         const struct write_request *how, struct write_result *ret,
+                                         bool *ret_unmigrated, struct error *error);
+
 /* Appends "revision":..,"changed":..,"last_updated":..,"index":..,"attempts":.. */
 void deermem_write_common(struct text *result, const struct write_result *write);
 
@@ -29,6 +34,12 @@ MUST_CHECK enum status deermem_append_answer(struct backend *backend,
 MUST_CHECK enum status deermem_append_memory(struct backend *backend,
                                              const struct backend_call *call, struct text *result,
                                              struct error *error);
+
+/* Appends `,"kept":[...]`: fact files of these agents (an array of names) that a write left where
+ * they are, since they cannot be understood: nobody has seen what is in them. */
+MUST_CHECK enum status deermem_append_kept(struct backend *backend, const struct backend_call *call,
+                                           const json_t *agents, struct text *result,
+                                           struct error *error);
 
 /* STATUS_INVALID when `memory` is no truth value: asked before anything is written. */
 MUST_CHECK enum status deermem_check_memory(const struct backend_call *call, struct error *error);

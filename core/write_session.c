@@ -53,8 +53,9 @@ static enum status check_writable(const struct store *store, struct error *error
     return STATUS_OK;
 }
 
-/* The user's directory, made for a new user. Never at a place where the volume is not. */
-static enum status open_bucket(struct write_session *session, struct error *error)
+/* The user's directory, made for a new user unless the session only looks. Never at a place where
+ * the volume is not. */
+static enum status open_bucket(struct write_session *session, bool only_looks, struct error *error)
 {
     AUTO_CLOSE int root_fd = -1;
     char path[SCOPE_PATH_MAX];
@@ -66,8 +67,9 @@ static enum status open_bucket(struct write_session *session, struct error *erro
     if (status != STATUS_NOT_FOUND)
         return status;
     status = store_check_volume(session->store, error);
-    if (status == STATUS_OK)
-        status = volume_open_dir(session->store->volume, -1, ".", &root_fd, error);
+    if (status != STATUS_OK || only_looks)
+        return status;
+    status = volume_open_dir(session->store->volume, -1, ".", &root_fd, error);
     if (status != STATUS_OK)
         return status;
     scope_bucket_path(&session->scope, path);
@@ -236,19 +238,23 @@ enum status write_session_begin(const struct write_session_options *options,
         .scope = *options->scope,
         .deadline_ns = options->deadline_ns,
         .bucket_fd = -1,
+        .mark = {.signature = {.absent = true}},
+        .wall_ns = clock_wall_ns(),
     };
     ret->pending_end = &ret->pending;
 
     enum status status = check_writable(options->store, error);
     if (status == STATUS_OK)
-        status = open_bucket(ret, error);
+        status = open_bucket(ret, options->only_looks, error);
+    if (status == STATUS_OK && ret->bucket_fd < 0)
+        return STATUS_OK;
     if (status == STATUS_OK)
         status = take_lock(ret, options->lock_timeout_ms, error);
     /* The later of two commits has the later time. */
     ret->wall_ns = clock_wall_ns();
     /* Opened anew: the directory may have been replaced while we waited. */
     if (status == STATUS_OK)
-        status = open_bucket(ret, error);
+        status = open_bucket(ret, false, error);
     if (status == STATUS_OK)
         status = write_session_load(ret, error);
     return status;

@@ -36,7 +36,7 @@ struct write_session {
     uint64_t deadline_ns;
     uint64_t wall_ns;
     struct volume_lock *lock;
-    int bucket_fd;
+    int bucket_fd;   /* -1, and no lock: the user has no directory, and the session only looks */
     bool has_agents; /* the bucket has a directory of agents; as of the last load */
     bool has_manifest;
     struct file_image image;   /* the manifest's bytes; empty without one */
@@ -51,6 +51,7 @@ struct write_session_options {
     unsigned thread;
     uint64_t lock_timeout_ms;
     uint64_t deadline_ns;
+    bool only_looks; /* nothing will be committed, so the directory of a new user is not made */
 };
 
 /* Takes the lock, deals with a dead writer's journal, reads the manifest. STATUS_TIMEOUT: somebody

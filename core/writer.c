@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "core/migration.h"
 #include "core/write_source.h"
+#include "core/write_trial.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -568,8 +569,8 @@ enum status writer_run(struct writer *writer, const struct write_request *reques
 }
 
 static enum status begin_alone(const struct writer *writer, const struct scope *scope,
-                               uint64_t deadline_ns, unsigned thread, struct write_session *ret,
-                               struct error *error)
+                               uint64_t deadline_ns, unsigned thread, bool only_looks,
+                               struct write_session *ret, struct error *error)
 {
     const struct write_session_options options = {
         .store = writer->store,
@@ -577,6 +578,7 @@ static enum status begin_alone(const struct writer *writer, const struct scope *
         .thread = thread,
         .lock_timeout_ms = writer->options.lock_timeout_ms,
         .deadline_ns = deadline_ns,
+        .only_looks = only_looks,
     };
 
     enum status status = write_session_begin(&options, ret, error);
@@ -591,7 +593,7 @@ enum status writer_run_alone(struct writer *writer, const struct scope *scope, u
 {
     struct write_session session;
 
-    enum status status = begin_alone(writer, scope, deadline_ns, thread, &session, error);
+    enum status status = begin_alone(writer, scope, deadline_ns, thread, false, &session, error);
     if (status == STATUS_OK)
         status = work(context, &session, error);
     write_session_end(&session, ret_behind);
@@ -604,9 +606,45 @@ enum status writer_migrate(struct writer *writer, const struct migration_request
 {
     struct write_session session;
 
-    enum status status = begin_alone(writer, request->scope, deadline_ns, thread, &session, error);
+    enum status status =
+        begin_alone(writer, request->scope, deadline_ns, thread, false, &session, error);
     if (status == STATUS_OK)
         status = migration_run(&session, request, ret, error);
+    write_session_end(&session, NULL);
+    return status;
+}
+
+static void take_trial(const struct write_session *session, struct draft_outcome *outcome,
+                       struct write_result *ret)
+{
+    *ret = (struct write_result){
+        .revision = session->has_manifest ? session->manifest.revision : 0,
+        .changed = outcome->changed,
+        .attempts = 1,
+        .upserted = TAKE_PTR(outcome->upserted),
+        .deleted = TAKE_PTR(outcome->deleted),
+    };
+    write_session_last_updated(session, ret->last_updated);
+}
+
+enum status writer_try(struct writer *writer, const struct write_request *request,
+                       struct write_result *ret, bool *ret_unmigrated, struct error *error)
+{
+    AUTO_OUTCOME struct draft_outcome outcome = {0};
+    struct write_session session;
+    const struct write_trial trial = {
+        .build = request->build,
+        .context = request->context,
+        .scope = request->scope,
+        .needs_facts = request->needs_facts,
+    };
+
+    enum status status = begin_alone(writer, request->scope, request->deadline_ns, request->thread,
+                                     true, &session, error);
+    if (status == STATUS_OK)
+        status = write_trial_run(&session, &trial, &outcome, ret_unmigrated, error);
+    if (status == STATUS_OK)
+        take_trial(&session, &outcome, ret);
     write_session_end(&session, NULL);
     return status;
 }

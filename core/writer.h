@@ -76,6 +76,14 @@ void write_result_destroy(struct write_result *result);
 MUST_CHECK enum status writer_run(struct writer *writer, const struct write_request *request,
                                   struct write_result *ret, struct error *error);
 
+/* What such a request (with an agent) would come to, were it the next: `ret` is what writer_run()
+ * would tell, but for `revision` and `last_updated`, which are the memory's as it is. Nothing is
+ * written, and nothing is migrated (core/write_trial.h): `ret_unmigrated` tells that the write
+ * itself would have to do that first. */
+MUST_CHECK enum status writer_try(struct writer *writer, const struct write_request *request,
+                                  struct write_result *ret, bool *ret_unmigrated,
+                                  struct error *error);
+
 /* What takes several commits under one hold of the lock, or changes no fact. It migrates nothing by
  * itself: what commits calls migration_run() first. `work` gets a session that has begun;
  * whatever it answers, what it has committed stands. The error's member `attempts` is there, and 0,

@@ -44,14 +44,16 @@ static const struct command commands[] = {
     {"export", run_export, OPTIONS_SCOPE | OPTIONS_FRESHNESS | OPTION_OUTPUT, 0, 0, "",
      "print a scope's memory as a JSON document",
      "With -o the file appears when all of it is written; until then, and after an error, an "
-     "earlier one stays."},
-    {"import", run_import, OPTIONS_SCOPE | OPTION_YES | OPTION_DRY_RUN, 0, 1, "[FILE]",
-     "replace a scope's memory by an exported document",
+     "earlier one stays. Exits with 1 when there is no such memory."},
+    {"import", run_import, OPTIONS_SCOPE | OPTION_YES | OPTION_DRY_RUN | OPTION_EXPECT_REVISION, 0,
+     1, "[FILE]", "replace a scope's memory by an exported document",
      "Without FILE, or when it is -, standard input is read. The scope's facts become those of the "
      "document, in one commit: others are deleted. Without a member facts they are left alone. "
      "Summaries that the document names are replaced. Asks first when facts or texts would be "
-     "lost."},
-    {"clear", run_clear, OPTIONS_SCOPE | OPTION_ALL | OPTION_YES | OPTION_ERASE, 0, 0,
+     "lost, those of the document that find no room included. Exits with 1 when files were left "
+     "because they cannot be read."},
+    {"clear", run_clear,
+     OPTIONS_SCOPE | OPTION_ALL | OPTION_YES | OPTION_ERASE | OPTION_EXPECT_REVISION, 0, 0,
      "(-a AGENT | --all)", "delete all facts of an agent or of a user",
      "Asks first. With --all the text of the summaries goes as well. MEMSYNC_AGENT does not count "
      "here. Exits "

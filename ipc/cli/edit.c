@@ -85,18 +85,32 @@ static char *join_ids(const json_t *ids)
     return fclose(file) == 0 ? TAKE_PTR(line) : NULL;
 }
 
+/* The new fact is among those that had to go. Others are, where the scope had more than it may. */
+static enum exit_code tell_refused(const struct cli *cli, const json_t *result)
+{
+    AUTO_JSON json_t *others = json_copy(json_object_get(result, "evicted"));
+    const json_t *own = json_object_get(result, "refused_id");
+
+    for (size_t i = json_array_size(others); i > 0; i--) {
+        if (json_equal(json_array_get(others, i - 1), own))
+            (void) json_array_remove(others, i - 1);
+    }
+    bool has_others = json_is_true(json_object_get(result, "changed"));
+    AUTO_FREE char *gone = has_others ? join_ids(others) : NULL;
+    complain(cli->command, "not stored: the scope is full of facts that count for more%s%s",
+             gone ? "; it had more than it may, so these were removed: " : "", gone ? gone : "");
+    return EXIT_NOTHING;
+}
+
 static enum exit_code tell_added(const struct cli *cli, const json_t *result)
 {
     const json_t *id = json_object_get(result, "fact_id");
     const json_t *evicted = json_object_get(result, "evicted");
+    if (!json_is_string(id))
+        return tell_refused(cli, result);
     AUTO_FREE char *gone = json_array_size(evicted) > 0 ? join_ids(evicted) : NULL;
-
     if (gone)
         complain(cli->command, "removed to make room: %s", gone);
-    if (!json_is_string(id)) {
-        complain(cli->command, "not stored: there is only room for facts that count for more");
-        return EXIT_NOTHING;
-    }
     AUTO_FREE char *line = screen_line(json_string_value(id), json_string_length(id), true);
     if (!is_json(cli))
         (void) puts(line ? line : "");
@@ -118,11 +132,14 @@ enum exit_code run_add(struct cli *cli)
     return code == EXIT_DONE ? tell_added(cli, result) : code;
 }
 
-static void add_expected_revision(const struct cli *cli, json_t *params)
+/* Facts begin at 1; a memory that nobody has written has 0. */
+static bool check_expected_revision(const struct cli *cli)
 {
-    if (cli->options.given & OPTION_EXPECT_REVISION)
-        (void) json_object_set_new(params, "expected_revision",
-                                   json_integer(cli->options.expected_revision));
+    if (!(cli->options.given & OPTION_EXPECT_REVISION) || cli->options.expected_revision >= 1)
+        return true;
+    complain(cli->command,
+             "the revision of a fact is at least 1, so --expect-revision cannot be 0");
+    return false;
 }
 
 enum exit_code run_update(struct cli *cli)
@@ -137,11 +154,11 @@ enum exit_code run_update(struct cli *cli)
                                "--topic or --source-error");
         return EXIT_USAGE;
     }
-    params = request_params(cli);
+    params = check_expected_revision(cli) ? request_params(cli) : NULL;
     if (!params || !request_add_text(cli, params, "fact_id", options->arguments[1]) ||
         !add_members(cli, params))
         return EXIT_USAGE;
-    add_expected_revision(cli, params);
+    write_add_expected_revision(cli, params);
     if (options->content)
         code = read_content(cli, options->content, params);
     if (code == EXIT_DONE)
@@ -251,7 +268,7 @@ static enum exit_code delete_one(struct cli *cli, json_t *params, json_t *id,
     (void) json_object_set(params, "fact_id", id);
     if (revision)
         (void) json_object_set(params, "expected_revision", revision);
-    add_expected_revision(cli, params);
+    write_add_expected_revision(cli, params);
     return write_run(cli, "delete_fact", params, WRITE_TIMEOUT_MS, ret);
 }
 
@@ -294,7 +311,7 @@ static enum exit_code tell_deleted(const struct cli *cli, const json_t *ids, con
 enum exit_code run_delete(struct cli *cli)
 {
     AUTO_JSON json_t *ids = collect_ids(cli);
-    AUTO_JSON json_t *params = request_params(cli);
+    AUTO_JSON json_t *params = check_expected_revision(cli) ? request_params(cli) : NULL;
     AUTO_JSON json_t *revisions = json_object();
     AUTO_JSON json_t *result = NULL;
 

@@ -56,34 +56,50 @@ static enum exit_code refuse_document(const struct cli *cli, const char *problem
     return EXIT_CORRUPT;
 }
 
-static enum exit_code make_plan(struct cli *cli, json_t *params, const json_t *document,
-                                struct import_plan *ret)
+static enum exit_code out_of_memory(const struct cli *cli)
 {
-    AUTO_JSON json_t *result = NULL;
-    AUTO_FREE char *text = NULL;
-
-    enum exit_code code = request_run_quietly(cli, "get_memory", params, &result, &text);
-    if (code != EXIT_DONE)
-        return code;
-    request_note_scopes(cli, result);
-    const json_t *memory = json_object_get(result, "memory");
-    if (import_plan_make(document, memory, ret) && write_expect(params, memory, result))
-        return EXIT_DONE;
     complain(cli->command, "out of memory");
     return EXIT_REFUSED;
 }
 
-static enum exit_code show_plan(const struct cli *cli, const struct import_plan *plan)
+/* The parameters with the document as it is spelt, which a tree could not keep; to be freed. */
+static char *import_params(const json_t *params, const char *document)
+{
+    AUTO_FREE char *head = json_dumps(params, JSON_COMPACT);
+    AUTO_FREE char *text = NULL;
+
+    if (!head)
+        return NULL;
+    head[strlen(head) - 1] = '\0'; /* the bracket */
+    if (asprintf(&text, "%s,\"memory_data\":%s}", head, document) < 0) {
+        text = NULL;
+        return NULL;
+    }
+    return TAKE_PTR(text);
+}
+
+/* Asks the agent what the import would come to. */
+static enum exit_code try_import(struct cli *cli, const json_t *params, const char *document,
+                                 json_t **ret, char **ret_text)
+{
+    AUTO_JSON json_t *dry = json_copy(json_unconst(params));
+
+    if (!dry || json_object_set_new(dry, "dry_run", json_true()) < 0)
+        return out_of_memory(cli);
+    AUTO_FREE char *request = import_params(dry, document);
+    return request
+               ? write_try_text(cli, "import_memory", request, WRITE_LONG_TIMEOUT_MS, ret, ret_text)
+               : out_of_memory(cli);
+}
+
+static void show_plan(const struct cli *cli, const struct import_plan *plan, const char *answer)
 {
     if (is_json(cli)) {
-        AUTO_JSON json_t *object = import_plan_json(plan);
-        AUTO_FREE char *text = json_dumps(object, JSON_COMPACT);
-        (void) puts(text ? text : "{}");
-        return EXIT_DONE;
+        (void) puts(answer);
+        return;
     }
     import_plan_describe(stdout, plan);
     (void) putchar('\n');
-    return EXIT_DONE;
 }
 
 static enum exit_code confirm(const struct cli *cli, const json_t *params,
@@ -105,39 +121,49 @@ static enum exit_code confirm(const struct cli *cli, const json_t *params,
     return ask(cli, input_is_standard(document_path(cli)), statement);
 }
 
+/* What was shown must still be so at the import; a migration moves the revision by itself. */
+static bool expect_present(json_t *params, const struct import_plan *plan, const json_t *answer)
+{
+    json_t *revision = json_object_get(answer, "revision");
+
+    return plan->is_unmigrated || !json_is_integer(revision) ||
+           json_object_get(params, "expected_revision") ||
+           json_object_set(params, "expected_revision", revision) == 0;
+}
+
 /* What will happen, and whether it may. */
-static enum exit_code look_ahead(struct cli *cli, json_t *params, const json_t *document)
+static enum exit_code look_ahead(struct cli *cli, json_t *params, const json_t *document,
+                                 const char *text)
 {
     bool is_dry = cli->options.given & OPTION_DRY_RUN;
-    AUTO_PLAN struct import_plan plan = {0};
+    AUTO_JSON json_t *answer = NULL;
+    AUTO_FREE char *answer_text = NULL;
 
     if (!is_dry && ask_is_answered(cli))
         return EXIT_DONE;
-    enum exit_code code = make_plan(cli, params, document, &plan);
+    enum exit_code code = try_import(cli, params, text, &answer, &answer_text);
     if (code != EXIT_DONE)
         return code;
-    return is_dry ? show_plan(cli, &plan) : confirm(cli, params, &plan);
-}
-
-/* The parameters with the document as it is spelt, which a tree could not keep; to be freed. */
-static char *import_params(const json_t *params, const char *document)
-{
-    AUTO_FREE char *head = json_dumps(params, JSON_COMPACT);
-    AUTO_FREE char *text = NULL;
-
-    if (!head)
-        return NULL;
-    head[strlen(head) - 1] = '\0'; /* the bracket */
-    if (asprintf(&text, "%s,\"memory_data\":%s}", head, document) < 0) {
-        text = NULL;
-        return NULL;
+    const struct import_plan plan = import_plan_read(document, answer);
+    if (is_dry) {
+        show_plan(cli, &plan, answer_text);
+        return write_tell_kept(cli, answer);
     }
-    return TAKE_PTR(text);
+    code = confirm(cli, params, &plan);
+    return code != EXIT_DONE || expect_present(params, &plan, answer) ? code : out_of_memory(cli);
 }
 
 static json_int_t number(const json_t *result, const char *name)
 {
     return json_integer_value(json_object_get(result, name));
+}
+
+static void print_summaries(const json_t *result, const char *member, const char *words)
+{
+    size_t count = json_array_size(json_object_get(result, member));
+
+    if (count > 0)
+        (void) printf(", summaries %s %zu", words, count);
 }
 
 static void print_imported(const json_t *result)
@@ -146,9 +172,12 @@ static void print_imported(const json_t *result)
     char revision[WRITE_REVISION_BYTES];
 
     (void) printf("imported %" JSON_INTEGER_FORMAT ", deleted %" JSON_INTEGER_FORMAT
-                  ", unchanged %" JSON_INTEGER_FORMAT "%s\n",
+                  ", unchanged %" JSON_INTEGER_FORMAT,
                   number(result, "imported"), number(result, "deleted"),
-                  number(result, "unchanged"), write_revision(result, revision));
+                  number(result, "unchanged"));
+    print_summaries(result, "replaced_summaries", "replaced");
+    print_summaries(result, "added_summaries", "added");
+    (void) printf("%s\n", write_revision(result, revision));
     if (evicted > 0)
         (void) printf("left out, since there are more than the scope has room for: %zu\n", evicted);
 }
@@ -170,16 +199,17 @@ enum exit_code run_import(struct cli *cli)
     const char *problem = document ? import_plan_refuse(document) : "it cannot be read";
     if (problem)
         return refuse_document(cli, problem);
-    code = look_ahead(cli, params, document);
+    write_add_expected_revision(cli, params);
+    code = look_ahead(cli, params, document, text);
     if (code != EXIT_DONE || (cli->options.given & OPTION_DRY_RUN))
         return code;
     request = import_params(params, text);
-    if (!request) {
-        complain(cli->command, "out of memory");
-        return EXIT_REFUSED;
-    }
+    if (!request)
+        return out_of_memory(cli);
     code = write_run_text(cli, "import_memory", request, WRITE_LONG_TIMEOUT_MS, &result);
-    if (code == EXIT_DONE && !is_json(cli))
+    if (code != EXIT_DONE)
+        return code;
+    if (!is_json(cli))
         print_imported(result);
-    return code;
+    return write_tell_kept(cli, result);
 }

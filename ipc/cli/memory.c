@@ -158,11 +158,16 @@ enum exit_code run_export(struct cli *cli)
     if (!params || !output)
         return params ? EXIT_REFUSED : EXIT_USAGE;
     enum exit_code code = request_run_quietly(cli, "export_memory", params, &result, &text);
+    const json_t *memory = json_object_get(result, "memory");
+    /* Nobody wants a backup replaced by the document that every unknown user gets. */
+    if (code == EXIT_DONE && json_is_integer(json_object_get(memory, "revision")) &&
+        has_nothing(cli, result, memory))
+        code = EXIT_NOTHING;
     if (code == EXIT_DONE)
         code = print_document(cli, output_file(output), text);
     if (code == EXIT_DONE && !output_finish(cli, &output))
         code = EXIT_REFUSED;
-    if (code == EXIT_DONE)
+    if (code == EXIT_DONE || code == EXIT_NOTHING)
         request_note_scopes(cli, result);
     return code;
 }

@@ -72,8 +72,8 @@ _memsync()
     update) options="$scope $fact --content --expect-revision" ;;
     delete) options="$scope -y --yes --expect-revision" ;;
     export) options="$scope $freshness -o --output" ;;
-    import) options="$scope -y --yes --dry-run" ;;
-    clear) options="$scope --all -y --yes --erase" ;;
+    import) options="$scope -y --yes --dry-run --expect-revision" ;;
+    clear) options="$scope --all -y --yes --erase --expect-revision" ;;
     context | verify | migrate) options="$scope" ;;
     status) options="--watch --interval" ;;
     scopes) options="-u --user --no-user" ;;

@@ -57,7 +57,7 @@ static const struct option_row {
      "manual (unless given), consolidation, import, unknown, or the id of a thread"},
     {0, "source-error", "TEXT", OPTION_SOURCE_ERROR, "of a correction: what was wrong before"},
     {0, "expect-revision", "N", OPTION_EXPECT_REVISION,
-     "only if the fact (or, for summaries, the memory) still has this revision"},
+     "only if the fact (or, for summaries, import and clear, the memory) still has this revision"},
     {'o', "output", "FILE", OPTION_OUTPUT, "write to this file, which appears when it is whole"},
     {0, "dry-run", NULL, OPTION_DRY_RUN, "say what would happen, and change nothing"},
     {0, "set", "SECTION=TEXT", OPTION_SET,
@@ -131,15 +131,18 @@ static bool read_text(const char *name, const char *text, const char **ret)
     return true;
 }
 
+/* strtod() alone would take blanks, hexadecimal digits and words as well. */
 static bool read_confidence(const char *name, const char *text, double *ret)
 {
     char *end;
+    double value = strtod(text, &end);
 
-    *ret = strtod(text, &end);
-    if (end == text || *end != '\0' || !(*ret >= 0) || *ret > 1) {
-        complain(NULL, "--%s takes a number from 0 to 1, not \"%s\"", name, text);
+    if (end == text || *end != '\0' || text[strspn(text, "+-.0123456789")] != '\0' ||
+        !(value >= 0) || value > 1) {
+        complain(NULL, "--%s takes a number from 0 to 1, such as 0.8, not \"%s\"", name, text);
         return false;
     }
+    *ret = value > 0 ? value : 0; /* -0 is 0 */
     return true;
 }
 

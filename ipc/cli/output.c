@@ -62,18 +62,19 @@ static int open_temporary(struct output *output, mode_t mode)
     return fd;
 }
 
-/* A link is followed, so that it stays one. */
+/* A link is followed, so that it stays one. What is no file is opened by the name that was given:
+ * that of a pipe behind /dev/stdout leads nowhere. */
 static bool open_path(struct output *output, const char *path)
 {
     struct stat st;
     bool is_there = stat(path, &st) == 0;
+    bool is_file = !is_there || S_ISREG(st.st_mode);
 
-    output->path = is_there ? realpath(path, NULL) : strdup(path);
+    output->path = is_there && is_file ? realpath(path, NULL) : strdup(path);
     if (!output->path)
         return false;
-    int fd = is_there && !S_ISREG(st.st_mode)
-                 ? open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
-                 : open_temporary(output, is_there ? st.st_mode & 07777 : usual_mode());
+    int fd = !is_file ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
+                      : open_temporary(output, is_there ? st.st_mode & 07777 : usual_mode());
     if (fd < 0)
         return false;
     output->file = fdopen(fd, "w");

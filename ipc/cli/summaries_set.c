@@ -120,6 +120,23 @@ static enum exit_code take_file(const struct cli *cli, json_t *wanted)
     return EXIT_CORRUPT;
 }
 
+/* Of two texts for a section one would be lost without a word. */
+static bool check_sets(const struct cli *cli)
+{
+    const struct option_list *sets = &cli->options.sets;
+
+    for (size_t i = 1; i < sets->count; i++) {
+        size_t size = strcspn(sets->values[i], "=") + 1;
+        for (size_t j = 0; j < i; j++) {
+            if (strncmp(sets->values[i], sets->values[j], size) == 0) {
+                complain(cli->command, "--set names %.*s twice", (int) size - 1, sets->values[i]);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* The command line's sections count more than those of the file. */
 static enum exit_code collect(const struct cli *cli, json_t *wanted)
 {
@@ -247,8 +264,7 @@ static enum exit_code prepare(struct cli *cli, json_t *wanted, json_t *params)
     }
     (void) json_object_set_new(params, "summaries", sections);
     if (is_bound)
-        (void) json_object_set_new(params, "expected_revision",
-                                   json_integer(cli->options.expected_revision));
+        write_add_expected_revision(cli, params);
     else if (is_any_mixed)
         (void) json_object_set(params, "expected_revision", json_object_get(summaries, "revision"));
     return code;
@@ -276,7 +292,7 @@ enum exit_code summaries_set(struct cli *cli)
     AUTO_JSON json_t *wanted = json_object();
     AUTO_JSON json_t *result = NULL;
 
-    if (!params)
+    if (!params || !check_sets(cli))
         return EXIT_USAGE;
     enum exit_code code = collect(cli, wanted);
     if (code == EXIT_DONE)

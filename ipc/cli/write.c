@@ -45,10 +45,21 @@ static enum exit_code check_size(struct cli *cli, size_t size)
     return request_fail(cli, MEMSYNC_TOO_LARGE, message, NULL);
 }
 
+/* A fact that found no room, and a user without a memory to clear: the commands say what that is.
+ */
+static bool is_told_elsewhere(const json_t *result)
+{
+    return json_is_null(json_object_get(result, "fact_id")) ||
+           (json_object_get(result, "cleared") &&
+            json_integer_value(json_object_get(result, "revision")) == 0);
+}
+
 static void note_outcome(const struct cli *cli, const json_t *result)
 {
     const char *index = json_string_value(json_object_get(result, "index"));
 
+    if (is_told_elsewhere(result))
+        return;
     if (json_is_false(json_object_get(result, "changed")))
         complain(cli->command, "nothing had to be changed");
     else if (index && strcmp(index, "behind") == 0)
@@ -67,8 +78,8 @@ static int call(struct cli *cli, const char *method, const char *params, long ti
     return code;
 }
 
-enum exit_code write_run_text(struct cli *cli, const char *method, const char *params,
-                              long timeout_ms, json_t **ret)
+static enum exit_code request(struct cli *cli, const char *method, const char *params,
+                              long timeout_ms, bool is_trial, json_t **ret, char **ret_text)
 {
     AUTO_FREE char *reply = NULL;
 
@@ -79,14 +90,32 @@ enum exit_code write_run_text(struct cli *cli, const char *method, const char *p
         return checked;
     int code = call(cli, method, params, timeout_ms, &reply);
     if (code != MEMSYNC_OK)
-        return write_complain(cli, code, reply);
+        return write_complain(cli, code, reply, is_trial);
     *ret = json_text_load(reply);
     if (!*ret)
-        return write_complain(cli, MEMSYNC_BAD_REPLY, NULL);
+        return write_complain(cli, MEMSYNC_BAD_REPLY, NULL, is_trial);
+    *ret_text = TAKE_PTR(reply);
+    return EXIT_DONE;
+}
+
+enum exit_code write_run_text(struct cli *cli, const char *method, const char *params,
+                              long timeout_ms, json_t **ret)
+{
+    AUTO_FREE char *text = NULL;
+
+    enum exit_code code = request(cli, method, params, timeout_ms, false, ret, &text);
+    if (code != EXIT_DONE)
+        return code;
     if (cli->options.given & OPTION_JSON)
-        (void) puts(reply);
+        (void) puts(text);
     note_outcome(cli, *ret);
     return EXIT_DONE;
+}
+
+enum exit_code write_try_text(struct cli *cli, const char *method, const char *params,
+                              long timeout_ms, json_t **ret, char **ret_text)
+{
+    return request(cli, method, params, timeout_ms, true, ret, ret_text);
 }
 
 enum exit_code write_run(struct cli *cli, const char *method, const json_t *params, long timeout_ms,
@@ -120,4 +149,25 @@ const char *write_revision(const json_t *result, char text[WRITE_REVISION_BYTES]
         (void) snprintf(text, WRITE_REVISION_BYTES, ", revision %" JSON_INTEGER_FORMAT,
                         json_integer_value(revision));
     return text;
+}
+
+void write_add_expected_revision(const struct cli *cli, json_t *params)
+{
+    if (cli->options.given & OPTION_EXPECT_REVISION)
+        (void) json_object_set_new(params, "expected_revision",
+                                   json_integer(cli->options.expected_revision));
+}
+
+enum exit_code write_tell_kept(const struct cli *cli, const json_t *result)
+{
+    const json_t *kept = json_object_get(result, "kept");
+
+    for (size_t i = 0; i < json_array_size(kept); i++) {
+        const json_t *one = json_array_get(kept, i);
+        const char *path = json_string_value(json_object_get(one, "path"));
+        const char *problem = json_string_value(json_object_get(one, "problem"));
+        complain(cli->command, "left where it is: %s: %s", path ? path : "a file",
+                 problem ? problem : "it is damaged");
+    }
+    return json_array_size(kept) > 0 ? EXIT_NOTHING : EXIT_DONE;
 }

@@ -23,6 +23,18 @@ enum exit_code write_run(struct cli *cli, const char *method, const json_t *para
 enum exit_code write_run_text(struct cli *cli, const char *method, const char *params,
                               long timeout_ms, json_t **ret);
 
+/* The same for a request that changes nothing but is refused as the change would be; it prints
+ * nothing. `ret_text` gets the answer as it came, to be freed. */
+enum exit_code write_try_text(struct cli *cli, const char *method, const char *params,
+                              long timeout_ms, json_t **ret, char **ret_text);
+
+/* What --expect-revision says, if it was given. */
+void write_add_expected_revision(const struct cli *cli, json_t *params);
+
+/* Names on standard error the files that were left, since they cannot be read: EXIT_NOTHING when
+ * there are any, else EXIT_DONE. */
+enum exit_code write_tell_kept(const struct cli *cli, const json_t *result);
+
 /* Makes a write conditional on the memory being as it was shown before the question: `document` (as
  * get_memory or get_summaries gives it) tells the revision, `result` whether the memory has to be
  * migrated first, which would move it. False when out of memory. */
@@ -33,7 +45,7 @@ MUST_CHECK bool write_expect(json_t *params, const json_t *document, const json_
 const char *write_revision(const json_t *result, char text[WRITE_REVISION_BYTES]);
 
 /* write_error.c: complains about a write that failed. `error` is the agent's error object as text,
- * or NULL. Tells the exit code. */
-enum exit_code write_complain(const struct cli *cli, int code, const char *error);
+ * or NULL; `is_trial`: nothing can have been done. Tells the exit code. */
+enum exit_code write_complain(const struct cli *cli, int code, const char *error, bool is_trial);
 
 #endif

@@ -95,7 +95,22 @@ static bool is_surely_not_done(const json_t *data)
     return json_is_integer(attempts) && json_integer_value(attempts) == 0;
 }
 
-static void describe(FILE *file, const struct cli *cli, int code, const json_t *data)
+static void put_maybe_done(FILE *file, const json_t *data, bool is_trial)
+{
+    if (!is_trial)
+        (void) fputs(is_surely_not_done(data) ? NOT_DONE : MAYBE_DONE, file);
+}
+
+/* Nobody has seen what is in such a fact, so no command removes it. */
+static void put_cure(FILE *file, const json_t *data)
+{
+    const char *path = json_string_value(json_object_get(data, "path"));
+
+    if (path && strstr(path, "/facts/"))
+        (void) fputs("; repair that file by hand, or move it away, and try again", file);
+}
+
+static void describe(FILE *file, const struct cli *cli, int code, const json_t *data, bool is_trial)
 {
     (void) fputs(code == MEMSYNC_BAD_REPLY && !data ? "the agent's answer cannot be read"
                                                     : memsync_last_error(),
@@ -106,7 +121,10 @@ static void describe(FILE *file, const struct cli *cli, int code, const json_t *
     case MEMSYNC_NO_AGENT: /* it was there a moment ago */
     case MEMSYNC_BAD_REPLY:
     case MEMSYNC_TIMEOUT:
-        (void) fputs(is_surely_not_done(data) ? NOT_DONE : MAYBE_DONE, file);
+        put_maybe_done(file, data, is_trial);
+        return;
+    case MEMSYNC_CORRUPT:
+        put_cure(file, data);
         return;
     case MEMSYNC_CONFLICT:
         put_advice(file, cli, data);
@@ -120,20 +138,21 @@ static void describe(FILE *file, const struct cli *cli, int code, const json_t *
     }
 }
 
-enum exit_code write_complain(const struct cli *cli, int code, const char *error)
+enum exit_code write_complain(const struct cli *cli, int code, const char *error, bool is_trial)
 {
     AUTO_JSON json_t *object = error ? json_text_load(error) : NULL;
     AUTO_FREE char *message = NULL;
     size_t size = 0;
 
     if (code == MEMSYNC_INTERRUPTED) {
-        complain(cli->command, "interrupted" MAYBE_DONE);
+        if (!is_trial)
+            complain(cli->command, "interrupted" MAYBE_DONE);
         return EXIT_SIGNAL;
     }
     FILE *file = open_memstream(&message, &size);
     if (!file)
         return request_fail(cli, code, memsync_last_error(), error);
-    describe(file, cli, code, json_object_get(object, "data"));
+    describe(file, cli, code, json_object_get(object, "data"), is_trial);
     bool is_whole = fclose(file) == 0;
     return request_fail(cli, code, is_whole ? message : memsync_last_error(), error);
 }

@@ -347,6 +347,88 @@ class Methods(WriteCase):
         self.assertEqual((again["imported"], again["unchanged"]), (1, 9))
         self.assert_agrees("v")
 
+    def dry_and_done(self, document, **params):
+        """What a dry run told, after the import came to the same."""
+        before = self.files()
+        told = self.rpc("import_memory", memory_data=document, dry_run=True, **params)
+        self.assertEqual((self.files(), told["dry_run"]), (before, True))
+        self.assertEqual(told["revision"], self.rpc("get_summaries")["summaries"]["revision"])
+        done = self.rpc("import_memory", memory_data=document, expected_revision=told["revision"], **params)
+        self.assertFalse(done["dry_run"])
+        for name in ("imported", "added", "replaced", "unchanged", "deleted", "evicted", "changed",
+                     "replaced_summaries", "added_summaries", "kept"):
+            self.assertEqual(told[name], done[name], name)
+        return told
+
+    def test_a_dry_run_of_an_import_tells_what_the_import_comes_to(self):
+        self.rpc("apply_changes", upserts=[{"id": f"f{i}", "content": f"fact {i}", "confidence": 0.5,
+                                            "topics": ["a"]} for i in range(5)],
+                 summaries={"user": {"workContext": {"summary": "w", "updatedAt": "t"}}})
+        exported = self.rpc("export_memory")["memory"]
+        self.assertFalse(self.dry_and_done(exported)["changed"])
+        told = self.dry_and_done({"facts": [
+            {"id": "f0", "content": " fact 0\n", "confidence": "0.5", "topics": ["a"]},  # the same, other spelling
+            {"id": "f1", "content": "changed"}, {"id": "new", "content": "new"}],
+            "user": {"workContext": "other", "topOfMind": {"summary": "x"}, "personalContext": {}}})
+        self.assertEqual([told[name] for name in ("imported", "added", "replaced", "unchanged", "deleted")],
+                         [2, 1, 1, 1, 3])
+        self.assertEqual((told["replaced_summaries"], told["added_summaries"]),
+                         (["user.workContext"], ["user.topOfMind"]))
+        self.assert_agrees()
+
+    def test_a_dry_run_is_refused_as_the_import_would_be(self):
+        self.rpc("create_fact", content="stays")
+        for code, data, params in ((INVALID, {"facts": [{"content": ""}]}, {}), (INVALID, {"facts": {}}, {}),
+                                   (CONFLICT, {"facts": []}, {"expected_revision": 7}),
+                                   (INVALID, {"facts": []}, {"memory": 1})):
+            self.refused(code, "import_memory", memory_data=data, dry_run=True, **params)
+        self.refused(INVALID, "import_memory", memory_data={"facts": []}, dry_run="yes")
+        self.assertEqual(list(self.texts().values()), ["stays"])
+
+    def test_a_dry_run_for_a_new_user_makes_nothing(self):
+        told = self.rpc("import_memory", user_id="new", memory_data={"facts": [{"content": "x"}]}, dry_run=True,
+                        memory=True)
+        self.assertEqual((told["added"], told["revision"], told["changed"]), (1, 0, True))
+        self.assertEqual(told["memory"]["facts"], [])
+        self.assertFalse(os.path.exists(os.path.join(self.volume, "users/new")))
+        self.refused(CONFLICT, "import_memory", user_id="new", memory_data={}, dry_run=True, expected_revision=3)
+
+    def test_a_dry_run_takes_an_earlier_layout_as_it_is_read(self):
+        facts = [{"id": f"f{i}", "content": f"fact {i}", "category": "context", "confidence": 0.5,
+                  "createdAt": "2026-01-01T00:00:00Z", "source": "t"} for i in range(3)]
+        os.makedirs(os.path.join(self.volume, "users/u"))
+        with open(os.path.join(self.volume, "users/u/memory.json"), "w", encoding="utf-8") as file:
+            json.dump({"version": "1.0", "lastUpdated": "2026-01-01T00:00:00Z", "facts": facts,
+                       "user": {"workContext": {"summary": "w", "updatedAt": "t"}}, "history": {}}, file)
+        document = self.rpc("export_memory")["memory"]
+        document["facts"] = [document["facts"][0], document["facts"][1] | {"content": "changed"},
+                             {"id": "new", "content": "new"}]
+        document["user"]["workContext"]["summary"] = "other"
+        before = self.files()
+        told = self.rpc("import_memory", memory_data=document, dry_run=True)
+        self.assertEqual((self.files(), told["unmigrated"]), (before, True))
+        done = self.rpc("import_memory", memory_data=document)
+        for name in ("added", "replaced", "unchanged", "deleted", "replaced_summaries"):
+            self.assertEqual(told[name], done[name], name)
+        self.assertEqual([told[name] for name in ("added", "replaced", "unchanged", "deleted")], [1, 1, 1, 1])
+        self.assertNotIn("unmigrated", done)
+
+    def test_an_import_tells_which_broken_files_it_leaves(self):
+        self.rpc("apply_changes", upserts=[{"id": "f1", "content": "one"}, {"id": "f2", "content": "two"}])
+        path = self.break_in_place("f1")
+        document = {"facts": [{"id": "f3", "content": "three"}]}
+        for data in (document, {"facts": [{"id": "f1", "content": "x"}]}):
+            told = None
+            try:
+                told = self.rpc("import_memory", memory_data=data, dry_run=True)
+            except RpcError as error:
+                self.assertEqual(error.code, CORRUPT)
+            self.assertEqual(told is None, data is not document)
+        told = self.dry_and_done(document)
+        self.assertEqual([one["path"] for one in told["kept"]], [path])
+        self.assertEqual(told["deleted"], 1)
+        self.assertEqual(self.dry_and_done({"user": {}})["kept"], [])
+
     def test_an_import_never_takes_malformed_for_empty(self):
         self.rpc("create_fact", content="stays")
         before = self.files()
@@ -566,6 +648,18 @@ class Capacity(WriteCase):
         self.assertEqual((made["evicted"], made["attempts"]), ([], 1))
         self.assertTrue(os.path.exists(path))
         self.assert_agrees()
+
+    def test_an_import_into_a_scope_beyond_its_limit_tells_what_goes(self):
+        self.rpc("apply_changes", upserts=[{"id": f"f{i:02}", "content": f"fact {i}", "confidence": i / 100}
+                                           for i in range(15)])
+        document = self.rpc("export_memory")["memory"]
+        before = self.files()
+        told = self.rpc("import_memory", memory_data=document, dry_run=True)
+        self.assertEqual(self.files(), before)
+        done = self.rpc("import_memory", memory_data=document)
+        for answer in (told, done):
+            self.assertEqual((answer["imported"], answer["deleted"], answer["unchanged"], answer["evicted"]),
+                             (0, 5, 10, ["f00", "f01", "f02", "f03", "f04"]))
 
     def test_an_import_keeps_what_fits(self):
         done = self.rpc("import_memory", memory_data={"facts": [

@@ -138,10 +138,25 @@ class Add(WriteCase):
         self.assertTrue(err.endswith("f8, f9 and 490 more\n"), err)
 
     def test_a_fact_that_found_no_room_is_no_result(self):
-        self.agent.answers["create_fact"] |= {"fact_id": None, "fact": None, "changed": False}
+        self.agent.answers["create_fact"] |= {"fact_id": None, "fact": None, "refused_id": "fact_new",
+                                              "evicted": ["fact_new"], "changed": False}
+        for arguments in ((), ("--json",)):
+            out, err = self.expect(1, "-u", "u1", "add", "x", *arguments)
+            self.assertEqual(err, "memsync add: not stored: the scope is full of facts that count for more\n")
+        self.assertEqual(json.loads(out)["refused_id"], "fact_new")
+        self.agent.answers["create_fact"] |= {"evicted": ["a", "fact_new", "b"], "changed": True}
         out, err = self.expect(1, "-u", "u1", "add", "x")
-        self.assertEqual(out, "")
-        self.assertIn("not stored", err)
+        self.assertEqual((out, err), ("", "memsync add: not stored: the scope is full of facts that count for more; it "
+                                          "had more than it may, so these were removed: a, b\n"))
+
+    def test_a_confidence_is_a_plain_number(self):
+        for text in ("0x0.8p0", "0x1", " 0.5", "5e-1", "inf", "nan", "", "-", ".", "1.1", "-0.1", "0.5 "):
+            _, err = self.expect(2, "-u", "u1", "add", "x", "--confidence", text)
+            self.assertIn("from 0 to 1", err)
+        self.assertEqual(self.agent.requests, [])
+        for text, wanted in (("-0", "0.0"), ("-0.0", "0.0"), (".5", "0.5"), ("1", "1.0")):
+            self.expect(0, "-u", "u1", "add", "x", "--confidence", text)
+            self.assertIn(f'"confidence":{wanted},'.encode(), self.agent.bodies[-1])
 
     def test_json_is_the_answer_as_it_came(self):
         self.agent.answers["create_fact"] = '{"fact_id": "f", "revision":8, "n":0.90}'
@@ -402,6 +417,8 @@ class Errors(WriteCase):
                 (("update", "x", "--source", "s"), "--source"), (("update",), "FACT is missing"),
                 (("update", "x", "y"), '"y"'), (("update", "x", "--content", ""), "empty"),
                 (("update", "x", "--expect-revision", "-1"), "from 0"),
+                (("update", "x", "-c", "y", "--expect-revision", "0"), "at least 1"),
+                (("delete", "x", "-y", "--expect-revision", "0"), "at least 1"),
                 (("delete",), "FACT is missing"), (("import", "a", "b"), '"b"'), (("export", "a"), '"a"'),
                 (("migrate", "a"), '"a"'), (("clear", "x"), '"x"'), (("import", "-o", "x"), "--output"),
                 (("add", "x", *("--topic=x",) * 101), "100 times")):
@@ -490,6 +507,26 @@ class Export(WriteCase):
         _, err = self.export(4, "-o", "/dev/full")
         self.assertIn("No space left", err)
 
+    def test_nobodys_memory_replaces_no_backup(self):
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write("old")
+        self.agent.answers["export_memory"] = {
+            "memory": {"version": "2.0", "revision": 0, "lastUpdated": "", "user": {"workContext": {"summary": ""}},
+                       "history": {}, "facts": []}, "scope": FRESH | {"user_id": "nobody"}}
+        for arguments in (("-o", self.path), ("--json", "-o", self.path), ()):
+            out, err = self.export(1, *arguments)
+            self.assertEqual((out, err), ("", "memsync export: there is no memory of nobody/__default__\n"))
+        self.assertEqual((self.read(), self.files()), ("old", ["u1.json"]))
+        self.agent.answers["export_memory"]["scope"]["broken"] = 1  # there is something
+        self.export(0, "-o", self.path)
+
+    def test_what_is_no_file_is_written_to_directly(self):
+        out, _ = self.export(0, "-o", "/dev/stdout")
+        self.assertEqual(json.loads(out), self.MEMORY)
+        result = subprocess.run(["bash", "-c", '"$0" -u u1 export -o >(cat) | cat', MEMSYNC], env=self.environment,
+                                capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual((json.loads(result.stdout), result.stderr), (self.MEMORY, ""))
+
     def test_a_pipe_is_written_to_directly(self):
         fifo = os.path.join(self.directory, "fifo")
         os.mkfifo(fifo)
@@ -501,14 +538,12 @@ class Export(WriteCase):
 
 
 class Import(WriteCase):
-    STORED = {"version": "2.0", "revision": 7, "lastUpdated": "2026-03-01T08:00:00Z",
-              "user": {"workContext": {"summary": "Works", "updatedAt": "x"}, "topOfMind": {"summary": ""}},
-              "history": {}, "facts": [TEA, TEA | {"id": "b"}, TEA | {"id": "c"}]}
-
     def setUp(self):
         super().setUp()
-        self.agent.answers["get_memory"] = {"memory": self.STORED, "scope": FRESH}
-        self.agent.answers["import_memory"] = {"imported": 1, "deleted": 2, "unchanged": 3, "evicted": []} | DONE
+        self.done = {"imported": 1, "added": 1, "replaced": 0, "deleted": 2, "unchanged": 3, "evicted": [],
+                     "replaced_summaries": [], "added_summaries": [], "kept": []} | DONE
+        self.planned = self.done | {"dry_run": True, "revision": 7, "deleted": 0}
+        self.agent.answers["import_memory"] = lambda params: self.planned if params.get("dry_run") else self.done
         self.path = os.path.join(self.directory, "u1.json")
 
     def write(self, document):
@@ -579,72 +614,106 @@ class Import(WriteCase):
                           {"content": "new"}, {"id": "d", "content": "newer"}],
                 "user": {"workContext": {"summary": "Rests"}, "topOfMind": {"summary": "x"}, "other": {}},
                 "history": {}}
+    LOSSES = {"imported": 3, "added": 2, "replaced": 1, "unchanged": 1, "deleted": 1,
+              "replaced_summaries": ["user.workContext"]}
     PLAN = ("facts now: 3, in the document: 4; this adds 2, replaces 1, leaves 1 and deletes 1; it replaces the text "
             "of 1 summary: user.workContext")
 
-    def test_a_dry_run_tells_what_would_happen(self):
+    def imports(self):
+        """The parameters of requests that did not only ask."""
+        return [params for method, params in self.agent.requests
+                if method == "import_memory" and not params.get("dry_run")]
+
+    def test_a_dry_run_tells_what_the_agent_says(self):
+        self.planned |= self.LOSSES
         self.assertEqual(self.load(0, self.DOCUMENT, "--dry-run"), (self.PLAN + "\n", ""))
+        params = self.params("import_memory")
+        self.assertEqual((params["dry_run"], params["memory_data"]), (True, self.DOCUMENT))
         out, _ = self.load(0, self.DOCUMENT, "--dry-run", "--json", "--yes")
-        self.assertEqual(json.loads(out), {"dry_run": True, "now": 3, "incoming": 4, "added": 2, "replaced": 1,
-                                           "unchanged": 1, "deleted": 1, "summaries": ["user.workContext"]})
-        self.assertEqual(set(self.methods()), {"get_memory"})
-        self.agent.answers["get_memory"]["memory"] = {"user": {"a": "bare", "b": "same"}, "facts": self.STORED["facts"]}
-        out, _ = self.load(0, {"user": {"a": {"summary": "x"}, "b": {"summary": "same"}}}, "--dry-run")
-        self.assertTrue(out.endswith("it replaces the text of 1 summary: user.a\n"), out)
+        self.assertEqual(json.loads(out), self.planned)
+        self.planned |= {"evicted": ["a"], "replaced_summaries": ["user.a\x1b", "user.b"], "unmigrated": True}
+        out, _ = self.load(0, self.DOCUMENT, "--dry-run")
+        self.assertTrue(out.endswith(" and deletes 1; 1 of the document is left out, for lack of room; it replaces the "
+                                     "text of 2 summaries: user.a\\x1b, user.b; the memory is brought into the present "
+                                     "format first\n"), out)
+        self.planned |= {"replaced_summaries": [], "unmigrated": False}
         out, _ = self.load(0, {"user": {}}, "--dry-run")
-        self.assertEqual(out, "the document has no member facts, so the 3 facts stay\n")
+        self.assertEqual(out, "the document has no member facts, so those that are there stay\n")
+        self.assertEqual((self.imports(), set(self.methods())), ([], {"import_memory"}))
+
+    def test_a_dry_run_is_refused_as_the_import_would_be(self):
+        def refuse(_):
+            raise Refusal(-32006, "this backend does not write")
+        self.agent.answers["import_memory"] = refuse
+        for arguments in (("--dry-run",), ("-y",), ()):
+            self.assertIn("does not write", self.load(4, self.DOCUMENT, *arguments)[1])
+
+    def test_a_dry_run_that_gets_no_answer_has_done_nothing(self):
+        self.agent.answers["import_memory"] = lambda _: None
+        _, err = self.load(3, self.DOCUMENT, "--dry-run", "--timeout", "100")
+        self.assertNotIn("may have been done", err)
 
     def test_asks_before_something_is_lost(self):
+        self.planned |= self.LOSSES
         self.write(self.DOCUMENT)
         code, out, screen = self.on_terminal(("-u", "u1", "import", self.path), [(QUESTION, "n\n")])
-        self.assertEqual((code, out, self.methods()), (1, "", ["get_memory"]))
+        self.assertEqual((code, out, self.imports()), (1, "", []))
         self.assertIn(f"u1/(default): {self.PLAN}\n{QUESTION}", screen)
         code, out, _ = self.on_terminal(("-u", "u1", "import", self.path), [(QUESTION, "y\n")])
-        self.assertEqual((code, self.methods()[1:]), (0, ["get_memory", "import_memory"]))
+        self.assertEqual((code, len(self.imports())), (0, 1))
         self.assertTrue(out.startswith("imported 1"))
 
     def test_asks_on_the_terminal_when_standard_input_is_the_document(self):
+        self.planned |= self.LOSSES
         for answer, code in (("y\n", 0), ("n\n", 1)):
             got, _, screen = self.on_terminal(("-u", "u1", "import"), [(QUESTION, answer)],
                                               redirect="<" + self.write(self.DOCUMENT))
             self.assertEqual(got, code, screen)
-        self.assertEqual(self.methods().count("import_memory"), 1)
+        self.assertEqual(len(self.imports()), 1)
 
     def test_without_a_terminal_what_destroys_wants_yes(self):
-        for document in (self.DOCUMENT, {"facts": []}, {"user": {"workContext": {"summary": "other"}}},
-                         {"facts": self.STORED["facts"][1:]}):
-            _, err = self.load(2, document)
+        harmless = self.planned
+        for loss in ({"deleted": 1}, {"replaced": 1}, {"evicted": ["a"]}, {"replaced_summaries": ["user.a"]},
+                     {"unmigrated": True}):
+            self.planned = harmless | loss
+            _, err = self.load(2, self.DOCUMENT)
             self.assertIn("--yes", err)
-            _, err = self.expect(2, "-u", "u1", "import", "-", data=json.dumps(document).encode())
+            _, err = self.expect(2, "-u", "u1", "import", "-", data=json.dumps(self.DOCUMENT).encode())
             self.assertIn("--yes", err)
-        self.assertNotIn("import_memory", self.methods())
+        self.assertEqual(self.imports(), [])
 
     def test_what_destroys_nothing_is_not_asked_about(self):
-        for document in ({"facts": self.STORED["facts"] + [{"content": "new"}]}, self.STORED,
-                         {"user": {"topOfMind": {"summary": "new"}}}, {"user": {"workContext": {"summary": ""}}}):
-            self.load(0, document)
-        self.assertEqual(self.methods(), ["get_memory", "import_memory"] * 4)
-        self.assertEqual({params["expected_revision"] for method, params in self.agent.requests
-                          if method == "import_memory"}, {self.STORED["revision"]})
+        self.planned |= {"added_summaries": ["user.a"]}
+        self.load(0, self.DOCUMENT)
+        self.assertEqual([params["expected_revision"] for params in self.imports()], [7])
 
-    def test_sections_without_a_text_are_not_asked_about(self):
-        for section in ({}, {"summary": ""}, {"updatedAt": "x"}, ""):
-            out, _ = self.load(0, {"user": {"workContext": section}}, "--dry-run", "--json")
-            self.assertEqual(json.loads(out)["summaries"], [], section)
-            self.load(0, {"user": {"workContext": section}})
+    def test_an_expected_revision_is_that_of_the_question_and_of_the_import(self):
+        for arguments, count in ((("--expect-revision", "3"), 2), (("--expect-revision", "3", "-y"), 1),
+                                 (("--expect-revision", "3", "--dry-run"), 1)):
+            self.agent.requests.clear()
+            self.load(0, self.DOCUMENT, *arguments)
+            self.assertEqual([params["expected_revision"] for method, params in self.agent.requests
+                              if method == "import_memory"], [3] * count)
 
-    def test_what_an_import_does_not_take_replaces_nothing(self):
-        """The export of another user, whose facts differ by scope and times alone."""
-        document = [fact | {"scope": {"userId": "u2", "agentName": "__default__"}, "createdAt": "other"}
-                    for fact in self.STORED["facts"]]
-        out, _ = self.load(0, {"facts": document}, "--dry-run", "--json")
-        plan = json.loads(out)
-        self.assertEqual((plan["unchanged"], plan["replaced"], plan["deleted"], plan["added"]), (3, 0, 0, 0))
-        self.load(0, {"facts": document})
+    def test_what_had_no_room_and_which_summaries_are_told(self):
+        self.done |= {"evicted": ["a", "b"], "replaced_summaries": ["user.a"], "added_summaries": ["user.b"]}
+        out, _ = self.load(0, self.DOCUMENT, "-y")
+        self.assertRegex(out, r"(?m)^left out, .*: 2$")
+        self.assertIn("unchanged 3, summaries replaced 1, summaries added 1, revision 8\n", out)
 
-    def test_what_had_no_room_is_told(self):
-        self.agent.answers["import_memory"] |= {"evicted": ["a", "b"]}
-        self.assertRegex(self.load(0, self.DOCUMENT, "-y")[0], r"(?m)^left out, .*: 2$")
+    def test_files_that_were_left_are_told(self):
+        self.done["kept"] = self.planned["kept"] = [{"path": "users/u1/x.md", "problem": "no front matter"}]
+        for arguments in ((), ("-y",), ("--dry-run",)):
+            out, err = self.load(1, self.DOCUMENT, *arguments)
+            self.assertEqual(err, "memsync import: left where it is: users/u1/x.md: no front matter\n")
+            self.assertTrue(out)
+
+    def test_a_broken_file_in_the_way_comes_with_what_to_do(self):
+        def refuse(_):
+            raise Refusal(-32003, "corrupt: no front matter", "users/u1/agents/a/facts/ab/x.md")
+        self.agent.answers["import_memory"] = refuse
+        for arguments in ((), ("-y",), ("--dry-run",)):
+            self.assertIn("; repair that file by hand, or move it away", self.load(5, self.DOCUMENT, *arguments)[1])
 
     def test_files_that_cannot_be_read(self):
         for path in ("/none/x.json", self.directory):
@@ -718,7 +787,7 @@ class Clear(WriteCase):
 
     def test_shows_how_much_it_is_and_asks(self):
         code, out, screen = self.on_terminal(("-u", "u1", "clear", "-a", "coder"), [(QUESTION, "yes\n")])
-        self.assertEqual((code, out), (0, "cleared 3 facts of 1 agents, revision 8\n"))
+        self.assertEqual((code, out), (0, "cleared 3 facts of 1 agent, revision 8\n"))
         self.assertIn("this clears all facts of u1/coder:\n  coder: 3 facts\ngo on?", screen)
         self.assertEqual(self.params("clear_memory"),
                          {"user_id": "u1", "agent_name": "coder", "expected_revision": 7})
@@ -769,6 +838,34 @@ class Clear(WriteCase):
         self.assertTrue(out.startswith("cleared 3"))
         self.assertEqual(err, "memsync clear: left where it is: users/u1/x.md: no front matter\n")
 
+    def test_a_user_without_a_memory(self):
+        """Nothing is asked, and it is no success."""
+        self.counts = dict.fromkeys(self.counts, 0)
+        self.agent.answers["get_summaries"] = {"summaries": {"revision": 0, "user": {"a": {"summary": ""}}},
+                                               "scope": FRESH}
+        for arguments in (("-a", "coder"), ("--all",)):
+            out, err = self.expect(1, "-u", "u1", "clear", *arguments)
+            self.assertEqual((out, err), ("", "memsync clear: there is no memory of u1/__default__\n"))
+        self.assertNotIn("clear_memory", self.methods())
+        self.agent.answers["clear_memory"] |= {"cleared": 0, "revision": 0, "changed": False}
+        out, err = self.expect(1, "-u", "u1", "clear", "-a", "coder", "-y")
+        self.assertEqual((out, err), ("", "memsync clear: there is no memory of u1/coder\n"))
+
+    def test_what_a_user_has_is_asked_about(self):
+        self.agent.answers["get_summaries"] = {"summaries": {"revision": 0}, "scope": FRESH}
+        self.assertIn("--yes", self.expect(2, "-u", "u1", "clear", "-a", "coder")[1])  # there are facts
+        self.counts = dict.fromkeys(self.counts, 0)
+        for there in ({"revision": 3}, {"revision": 0, "history": {"x": {"summary": "text"}}}):
+            self.agent.answers["get_summaries"] = {"summaries": there, "scope": FRESH}
+            self.assertIn("--yes", self.expect(2, "-u", "u1", "clear", "--all")[1])
+
+    def test_an_expected_revision(self):
+        self.expect(0, "-u", "u1", "clear", "--all", "-y", "--expect-revision", "3")
+        self.assertEqual(self.params("clear_memory")["expected_revision"], 3)
+        self.agent.requests.clear()
+        self.on_terminal(("-u", "u1", "clear", "-a", "coder", "--expect-revision", "3"), [(QUESTION, "y\n")])
+        self.assertEqual(self.params("clear_memory")["expected_revision"], 3)
+
     def test_json(self):
         out, _ = self.expect(0, "-u", "u1", "clear", "--all", "-y", "--json")
         self.assertEqual(json.loads(out)["cleared"], 3)
@@ -796,6 +893,12 @@ class Summaries(WriteCase):
         self.assertEqual(params, {"user_id": "u1", "agent_name": None, "summaries": {
             "user": {"workContext": {"summary": "a=b"}},
             "history": {"earlierContext": {"summary": "", "updatedAt": now}}}})
+
+    def test_a_section_is_set_once(self):
+        _, err = self.set(2, "--set", "user.topOfMind=a", "--set", "user.workContext=x", "--set", "user.topOfMind=a")
+        self.assertIn("user.topOfMind twice", err)
+        self.assertEqual(self.agent.requests, [])
+        self.set(0, "--set", "user.topOfMind=a", "--set", "user.workContext=user.topOfMind=b")
 
     def test_a_section_must_exist(self):
         for arguments, words in ((("--set", "user.nope=x"), "no section user.nope"),
@@ -869,7 +972,7 @@ class Migrate(WriteCase):
         self.assertEqual(self.expect(0, "-u", "u1", "migrate"), ("nothing to migrate\n", ""))
         self.assertEqual(json.loads(self.expect(0, "-u", "u1", "migrate", "--json")[0])["migrated"], False)
         self.agent.answers["migrate"] = {"migrated": True, "from_version": None, "to_version": 2, "facts": 1}
-        self.assertEqual(self.expect(0, "-u", "u1", "migrate")[0], "migrated from null to 2: 1 facts\n")
+        self.assertEqual(self.expect(0, "-u", "u1", "migrate")[0], "migrated from null to 2: 1 fact\n")
 
 
 class Journeys:
@@ -943,7 +1046,8 @@ class Journeys:
         result = subprocess.run(["sh", "-c", 'set -e; "$0" export | "$0" -e "$1" import', MEMSYNC, other],
                                 env=self.environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         self.assertEqual((result.returncode, result.stderr.replace(BEHIND, "")), (0, ""))
-        self.assertRegex(result.stdout, f"^imported {len(self.TEXTS)}, deleted 0, unchanged 0, revision 1$")
+        self.assertRegex(result.stdout,
+                         f"^imported {len(self.TEXTS)}, deleted 0, unchanged 0, summaries added 2, revision 1$")
         imported = self.memory(MEMSYNC_ENDPOINT=other)
         self.assertEqual(self.meaning(imported), self.meaning(exported))
         for here, there in zip(exported["facts"], imported["facts"]):
@@ -963,7 +1067,7 @@ class Journeys:
                                f"{len(ids) - 2} and deletes 1; it replaces the text of 1 summary: user.workContext\n")
         self.expect(2, "import", path)
         out, _ = self.expect(0, "import", "-y", path)
-        self.assertRegex(out, f"^imported 2, deleted 1, unchanged {len(ids) - 2}, revision ")
+        self.assertRegex(out, f"^imported 2, deleted 1, unchanged {len(ids) - 2}, summaries replaced 1, revision ")
         self.assertEqual(self.meaning(self.memory()), self.meaning(before))
 
     def test_a_wrong_fact_refuses_the_whole_import(self):
@@ -978,7 +1082,7 @@ class Journeys:
         self.expect(0, "-a", "coder", "add", "of coder")
         code, out, screen = self.on_terminal(("clear", "-a", "coder"), [(QUESTION, "y\n")])
         self.assertEqual(code, 0, screen)
-        self.assertTrue(out.startswith("cleared 1 facts"), out)
+        self.assertTrue(out.startswith("cleared 1 fact of 1 agent, "), out)
         self.assertEqual(len(self.memory()["facts"]), len(self.TEXTS))
         self.expect(0, "-a", "coder", "add", "of coder")
         code, out, screen = self.on_terminal(("clear", "--all"), [(QUESTION, "y\n")])
@@ -1009,9 +1113,11 @@ class StubJourneys(Journeys, WriteCase):
 
 
 class RealJourneys(Journeys, WriteCase):
+    CONFIG = {}
+
     def open(self):
         self.volume = tempfile.mkdtemp(dir=self.directory)
-        self.running = RealAgent(binary("memsyncd"), self.volume)
+        self.running = RealAgent(binary("memsyncd"), self.volume, config=self.CONFIG)
         self.addCleanup(self.running.close)
         self.running.start()
         self.served = self.running.rpc("capabilities")["methods"]
@@ -1054,6 +1160,59 @@ class RealJourneys(Journeys, WriteCase):
         _, err = self.expect(0, "clear", "--all", "--erase", "-y")
         self.assertIn("nothing had to be changed", err)
 
+    def test_an_import_that_the_scope_has_no_room_for_asks(self):
+        self.running.rpc("apply_changes", user_id="u1", upserts=[
+            {"id": f"f{n:03}", "content": f"fact {n}", "confidence": n / 1000} for n in range(150)])
+        path = os.path.join(self.directory, "u1.json")
+        self.expect(0, "export", "-o", path)
+        plan = ("facts now: 150, in the document: 150; this adds 0, replaces 0, leaves 100 and deletes 50; 50 of the "
+                "document are left out, for lack of room")
+        self.assertEqual(self.expect(0, "import", "--dry-run", path)[0], plan + "\n")
+        self.assertIn(plan, self.expect(2, "import", path)[1])
+        self.assertEqual(len(self.memory()["facts"]), 150)
+        self.assertIn("--yes", self.expect(2, "-u", "u2", "import", path)[1])  # nothing is there, and yet 50 are lost
+        self.assertEqual(self.expect(0, "import", "-y", path)[0],
+                         "imported 0, deleted 50, unchanged 100, revision 2\n"
+                         "left out, since there are more than the scope has room for: 50\n")
+
+    def test_a_dry_run_compares_as_the_import_does(self):
+        self.expect(0, "-a", "coder", "add", "x", "--confidence", "0.5")
+        document = self.memory(MEMSYNC_AGENT="coder")
+        for change in ({"confidence": "0.50"}, {"content": " x\n"}, {"source": document["facts"][0]["source"]["type"]}):
+            data = json.dumps({"facts": [document["facts"][0] | change]}).encode()
+            self.assertIn("replaces 0, leaves 1", self.expect(0, "-a", "coder", "import", "--dry-run", data=data)[0])
+            self.assertIn("unchanged 1", self.expect(0, "-a", "coder", "import", data=data)[0])
+
+    def test_users_without_a_memory(self):
+        path = os.path.join(self.directory, "backup.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("old")
+        self.assertIn("there is no memory of nobody", self.expect(1, "-u", "nobody", "export", "-o", path)[1])
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "old")
+        for arguments in (("--all",), ("-a", "coder"), ("--all", "-y"), ("-a", "coder", "-y"),
+                          ("--all", "-y", "--erase")):
+            out, err = self.expect(1, "-u", "nobody", "clear", *arguments)
+            self.assertEqual((out, err.count("\n")), ("", 1))
+            self.assertIn("there is no memory of nobody", err)
+
+    def test_a_broken_file_is_told_by_an_import(self):
+        name = self.expect(0, "add", "x")[0].strip()
+        self.expect(0, "add", "y")
+        found = [os.path.join(directory, name + ".md") for directory, _, names in os.walk(self.volume)
+                 if name + ".md" in names and "/.recovery" not in directory]
+        with open(found[0], "w", encoding="utf-8") as file:
+            file.write("no fact")
+        path = os.path.relpath(found[0], self.volume)
+        for arguments in (("--dry-run",), ("-y",)):
+            _, err = self.expect(1, "import", *arguments, data=b'{"facts": [{"id": "z", "content": "z"}]}')
+            self.assertIn(f"left where it is: {path}", err)
+        data = json.dumps({"facts": [{"id": name, "content": "z"}]}).encode()
+        for arguments in (("--dry-run",), ("-y",)):
+            _, err = self.expect(5, "import", *arguments, data=data)
+            self.assertIn(f"{path}", err)
+            self.assertIn("; repair that file by hand, or move it away", err)
+
     def manifest(self):
         return os.path.join(self.volume, "users", "u1", "memory.json")
 
@@ -1094,6 +1253,18 @@ class RealJourneys(Journeys, WriteCase):
             out, err = process.communicate(timeout=DEADLINE_S)
         self.assertEqual((process.returncode, out), (130, ""))
         self.assertIn("interrupted; it may have been done", err)
+
+
+class RealAgentsThatDoNotWrite(WriteCase):
+    def test_a_dry_run_is_refused_as_the_import_would_be(self):
+        for config, words in (({"volume": {"read_only": True}}, "denied"),
+                              ({"backend": {"name": "noop"}}, "unsupported")):
+            with self.subTest(config=config), \
+                    RealAgent(binary("memsyncd"), tempfile.mkdtemp(dir=self.directory), config=config) as agent:
+                for arguments in (("--dry-run",), ("-y",), ()):
+                    _, err = self.expect(4, "-e", agent.endpoint, "-u", "u1", "import", *arguments,
+                                         data=b'{"facts": []}')
+                    self.assertIn(words, err)
 
 
 @unittest.skipUnless(volumes.shared_is_there(), "no shared volumes")

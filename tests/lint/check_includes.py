@@ -26,6 +26,7 @@ CORE_FLOORS = {
     # A bucket and a scope as they are on the volume now, read whole or not at all.
     SNAPSHOT: "fact_walk volume_snapshot bucket_owner",
     ENGINE: "store refresher reading searcher bucket_check keeper writer write_session write_source "
+            "write_trial "
             "migration",
 }
 

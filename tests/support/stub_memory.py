@@ -181,15 +181,30 @@ class StubMemory:
     delete_memory = clear_memory
 
     def import_memory(self, params):
+        before = copy.deepcopy(self.users)
+        answer = self.run_import(params)
+        if params.get("dry_run"):
+            self.users = before
+            answer |= {"dry_run": True, "revision": self.user(params).revision}
+        return answer
+
+    def run_import(self, params):
         document, user = params["memory_data"], self.user(params)
-        old, counts = self.facts(params), {"imported": 0, "deleted": 0, "unchanged": 0}
+        old, counts = self.facts(params), {"imported": 0, "added": 0, "replaced": 0, "deleted": 0, "unchanged": 0}
+        texts = {"replaced_summaries": [], "added_summaries": []}
+        self.check_manifest(params)
         if any(not str(fact.get("content") or "").strip() for fact in document.get("facts", [])):
             raise Refusal(-32602, "memory_data.facts[0].content: must not be blank")
-        for group in SECTIONS:
-            user.summaries[group].update(document.get(group, {}))
+        for group, sections in user.summaries.items():
+            for name, section in document.get(group, {}).items():
+                text, stored = section.get("summary"), sections.get(name, {}).get("summary")
+                if text and text != stored:
+                    texts["replaced_summaries" if stored else "added_summaries"].append(f"{group}.{name}")
+                if text:
+                    sections[name] = section
         if "facts" in document:
             self.replace_facts(params, old, document["facts"], counts)
-        return self.commit(params, evicted=[], **counts)
+        return self.commit(params, dry_run=False, evicted=[], kept=[], **counts, **texts)
 
     def replace_facts(self, params, old, documents, counts):
         new = {}
@@ -202,6 +217,8 @@ class StubMemory:
                 new[name] = before
         counts["unchanged"] = sum(1 for name, fact in new.items() if fact is old.get(name))
         counts["imported"] = len(new) - counts["unchanged"]
+        counts["added"] = len(set(new) - set(old))
+        counts["replaced"] = counts["imported"] - counts["added"]
         counts["deleted"] = len(set(old) - set(new))
         self.user(params).agents[self.agent_name(params)] = new
 
