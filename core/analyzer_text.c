@@ -24,15 +24,6 @@ static const UNormalizer2 *compatibility_form(void)
     return U_SUCCESS(failure) ? form : NULL;
 }
 
-static bool is_ascii(const char *bytes, size_t size)
-{
-    unsigned char all = 0;
-
-    for (size_t i = 0; i < size; i++)
-        all |= (unsigned char) bytes[i];
-    return all < 0x80;
-}
-
 /* ---- classes ---- */
 
 static enum character_class classify_ascii(UChar32 character)
@@ -173,7 +164,7 @@ enum status wide_text_create(const char *bytes, size_t size, struct wide_text *r
     ret->is_ascii = false;
     if (size > TEXT_BYTES_MAX)
         return STATUS_TOO_LARGE;
-    if (is_ascii(bytes, size))
+    if (text_is_ascii(bytes, size))
         return widen_ascii(bytes, size, ret);
     if (!form)
         return STATUS_INTERNAL;
@@ -303,7 +294,7 @@ enum status analyzer_fold(const char *bytes, size_t size, char **ret, size_t *re
     AUTO_FREE UChar *folded = NULL;
     UErrorCode failure = U_ZERO_ERROR;
 
-    if (size <= TEXT_BYTES_MAX && is_ascii(bytes, size))
+    if (size <= TEXT_BYTES_MAX && text_is_ascii(bytes, size))
         return fold_ascii_text(bytes, size, ret, ret_size);
     enum status status = wide_text_create(bytes, size, &wide);
     if (status != STATUS_OK)

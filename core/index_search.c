@@ -3,6 +3,7 @@
 #include "core/clock.h"
 #include "core/index_private.h"
 #include "core/index_rank.h"
+#include "core/needle.h"
 
 #include <math.h>
 #include <string.h>
@@ -362,26 +363,18 @@ enum status index_search(struct index_reader *reader, int64_t scope_id, const st
 
 /* ---- the fallback ---- */
 
-struct needle {
-    char *bytes;
-    size_t size;
-};
-
-static int contains(const char *document, size_t size, const struct needle *needle, bool *ret)
+static int contains(const struct needle *needle, const char *document, size_t size, bool *ret)
 {
-    AUTO_JSON json_t *tree = NULL;
-    AUTO_FREE char *folded = NULL;
-    size_t content_size, folded_size;
-    int result = document_read(document, size, &tree);
-
-    if (result != SQLITE_OK)
-        return result;
-    const char *content = document_content(tree, &content_size);
-    enum status status = analyzer_fold(content, content_size, &folded, &folded_size);
-    if (status != STATUS_OK)
-        return status == STATUS_NO_MEMORY ? SQLITE_NOMEM : SQLITE_TOOBIG;
-    *ret = memmem(folded, folded_size, needle->bytes, needle->size) != NULL;
-    return SQLITE_OK;
+    switch (needle_find(needle, document, size, ret)) {
+    case STATUS_OK:
+        return SQLITE_OK;
+    case STATUS_NO_MEMORY:
+        return SQLITE_NOMEM;
+    case STATUS_CORRUPT:
+        return SQLITE_CORRUPT;
+    default:
+        return SQLITE_TOOBIG;
+    }
 }
 
 static int weigh_substring(sqlite3_stmt *statement, const struct needle *needle,
@@ -395,7 +388,7 @@ static int weigh_substring(sqlite3_stmt *statement, const struct needle *needle,
 
     if (!document || !id)
         return SQLITE_CORRUPT;
-    int result = contains(document, size, needle, &found);
+    int result = contains(needle, document, size, &found);
     if (result != SQLITE_OK || !found)
         return result;
     item.tie = strdup(id);
@@ -425,36 +418,20 @@ static int scan_facts(struct index_reader *reader, int64_t scope_id, const struc
     return result == SQLITE_DONE ? SQLITE_OK : result;
 }
 
-/* White space around the query is no part of what is looked for. */
-static void strip(const char **bytes, size_t *size)
-{
-    static const char blanks[] = " \t\n\r\v\f";
-
-    while (*size > 0 && memchr(blanks, **bytes, sizeof blanks - 1)) {
-        (*bytes)++;
-        (*size)--;
-    }
-    while (*size > 0 && memchr(blanks, (*bytes)[*size - 1], sizeof blanks - 1))
-        (*size)--;
-}
-
 enum status index_search_substring(struct index_reader *reader, int64_t scope_id, const char *query,
                                    size_t query_size, const struct index_filter *filter,
                                    size_t limit, uint64_t deadline_ns, struct index_hits *ret,
                                    struct error *error)
 {
     AUTO_BEST struct best best = {.limit = limit};
-    AUTO_FREE char *folded = NULL;
-    struct needle needle;
+    AUTO_NEEDLE struct needle *needle = NULL;
     int result = SQLITE_OK;
 
-    strip(&query, &query_size);
-    enum status status = analyzer_fold(query, query_size, &folded, &needle.size);
+    enum status status = needle_create(query, query_size, &needle);
     if (status != STATUS_OK)
         return error_set(error, status, NULL, "the query cannot be folded");
-    needle.bytes = folded;
     reader->deadline_ns = deadline_ns;
-    if (needle.size > 0 && limit > 0)
-        result = scan_facts(reader, scope_id, &needle, filter, &best);
+    if (!needle_is_empty(needle) && limit > 0)
+        result = scan_facts(reader, scope_id, needle, filter, &best);
     return finish(reader, result, &best, ret, error);
 }

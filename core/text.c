@@ -211,3 +211,12 @@ size_t text_cut(const char *bytes, size_t size, size_t limit)
         limit--;
     return limit;
 }
+
+bool text_is_ascii(const char *bytes, size_t size)
+{
+    unsigned char all = 0;
+
+    for (size_t i = 0; i < size; i++)
+        all |= (unsigned char) bytes[i];
+    return all < 0x80;
+}

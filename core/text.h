@@ -61,4 +61,7 @@ size_t text_encode(uint32_t code_point, char bytes[4]);
 /* The largest n <= limit so that cutting well-formed UTF-8 at n falls between characters. */
 size_t text_cut(const char *bytes, size_t size, size_t limit);
 
+/* True when no byte is above 127. */
+bool text_is_ascii(const char *bytes, size_t size);
+
 #endif

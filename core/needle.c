@@ -1,0 +1,126 @@
+#include "core/needle.h"
+
+#include "core/analyzer.h"
+#include "core/json_scan.h"
+#include "core/json_text.h"
+#include "core/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct needle {
+    char *bytes; /* folded; ends in a NUL */
+    size_t size;
+    bool is_ascii;
+    bool is_plain; /* it stands in JSON text as it is: nothing in it would be escaped */
+};
+
+static void strip(const char **bytes, size_t *size)
+{
+    static const char blanks[] = " \t\n\r\v\f";
+
+    while (*size > 0 && memchr(blanks, **bytes, sizeof blanks - 1)) {
+        (*bytes)++;
+        (*size)--;
+    }
+    while (*size > 0 && memchr(blanks, (*bytes)[*size - 1], sizeof blanks - 1))
+        (*size)--;
+}
+
+static bool is_plain(const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = (unsigned char) bytes[i];
+        if (byte < 0x20 || byte == 0x7f || byte == '"' || byte == '\\')
+            return false;
+    }
+    return true;
+}
+
+enum status needle_create(const char *text, size_t size, struct needle **ret)
+{
+    AUTO_NEEDLE struct needle *needle = calloc(1, sizeof *needle);
+
+    if (!needle)
+        return STATUS_NO_MEMORY;
+    strip(&text, &size);
+    enum status status = analyzer_fold(text, size, &needle->bytes, &needle->size);
+    if (status != STATUS_OK)
+        return status;
+    needle->is_ascii = text_is_ascii(needle->bytes, needle->size);
+    needle->is_plain = is_plain(needle->bytes, needle->size);
+    *ret = TAKE_PTR(needle);
+    return STATUS_OK;
+}
+
+void needle_destroy(struct needle **needle)
+{
+    if (!*needle)
+        return;
+    free((*needle)->bytes);
+    free(*needle);
+    *needle = NULL;
+}
+
+bool needle_is_empty(const struct needle *needle)
+{
+    return needle->size == 0;
+}
+
+/* True when the bytes alone tell that it is not there. A document of plain ASCII without escaped
+ * characters holds no other letters than it shows, so that comparing without case finds all. */
+static bool is_ruled_out(const struct needle *needle, const char *document, size_t size)
+{
+    if (!needle->is_plain || !text_is_ascii(document, size) || strstr(document, "\\u"))
+        return false;
+    return !needle->is_ascii || !strcasestr(document, needle->bytes);
+}
+
+static enum status find_in_text(const struct needle *needle, const char *text, size_t size,
+                                bool *ret)
+{
+    AUTO_FREE char *folded = NULL;
+    size_t folded_size = 0;
+    enum status status = analyzer_fold(text, size, &folded, &folded_size);
+
+    if (status == STATUS_OK)
+        *ret = memmem(folded, folded_size, needle->bytes, needle->size) != NULL;
+    return status;
+}
+
+/* Where the content stands in the document, when it stands there as it is: nothing escaped. */
+static bool find_content(const char *document, size_t size, struct json_token *ret)
+{
+    static const char key[] = "\"content\"";
+    struct json_scan scan;
+    bool is_next = false;
+
+    json_scan_start(&scan, document, size, JSON_TEXT_DEPTH_MAX);
+    while (json_scan_next(&scan, ret) && ret->kind != JSON_TOKEN_END) {
+        if (is_next)
+            return ret->kind == JSON_TOKEN_STRING && !ret->escaped;
+        is_next = ret->kind == JSON_TOKEN_KEY && scan.depth == 1 &&
+                  ret->end - ret->start == sizeof key - 1 &&
+                  memcmp(document + ret->start, key, sizeof key - 1) == 0;
+    }
+    return false;
+}
+
+enum status needle_find(const struct needle *needle, const char *document, size_t size, bool *ret)
+{
+    AUTO_JSON json_t *tree = NULL;
+    struct json_token token;
+
+    *ret = false;
+    if (is_ruled_out(needle, document, size))
+        return STATUS_OK;
+    if (find_content(document, size, &token))
+        return find_in_text(needle, document + token.start + 1, token.end - token.start - 2, ret);
+    enum status status = json_text_read(document, size, JSON_TEXT_DEPTH_MAX, &tree, NULL);
+    if (status != STATUS_OK)
+        return status == STATUS_NO_MEMORY ? status : STATUS_CORRUPT;
+    const json_t *content = json_object_get(tree, "content");
+    return json_is_string(content)
+               ? find_in_text(needle, json_string_value(content), json_string_length(content), ret)
+               : STATUS_OK;
+}
