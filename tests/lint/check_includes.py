@@ -14,10 +14,10 @@ FLOOR_NAMES = ("ground", "formats", "decisions", "outside", "snapshot", "engine"
 
 # The first words of the names of core's files; the longest that fits counts.
 CORE_FLOORS = {
-    GROUND: "compiler status log clock text array pause_point mutant reader_pool",
+    GROUND: "compiler status log clock text array pause_point mutant reader_pool thread_kind",
     # What lies in files and messages, and what is said about it: no state, no I/O.
     FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml iso_time "
-             "content_key capacity side_data change_set",
+             "content_key capacity side_data change_set needle",
     # What to do next: a mutex at the most, no I/O.
     DECISIONS: "freshness racy refresh_plan refresh_table refresh_report install_queue "
                "scope_notes look_guard own_writes usage_log draft watch_poll watch_table watch_hash",
