@@ -621,9 +621,9 @@ static void take_trial(const struct write_session *session, struct draft_outcome
         .revision = session->has_manifest ? session->manifest.revision : 0,
         .changed = outcome->changed,
         .attempts = 1,
-        .upserted = TAKE_PTR(outcome->upserted),
-        .deleted = TAKE_PTR(outcome->deleted),
     };
+    ret->upserted = TAKE_PTR(outcome->upserted);
+    ret->deleted = TAKE_PTR(outcome->deleted);
     write_session_last_updated(session, ret->last_updated);
 }
 
