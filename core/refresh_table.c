@@ -30,6 +30,7 @@ struct refresh_slot {
     struct slot_queue *queued;
     enum refresh_urgency urgency;          /* of the run that is wanted */
     unsigned wishes;                       /* for the run that is wanted */
+    bool must_yield;                       /* the run under way must not wait for the user's lock */
     uint64_t running_number, ended_number; /* 0: none */
     uint64_t begun_ns;
     uint64_t due_ns; /* 0: no run is due later */
@@ -434,6 +435,7 @@ static void begin_locked(struct refresh_table *table, struct refresh_slot *slot,
     slot->state = SLOT_RUNNING;
     slot->running_number = ++table->sequence;
     slot->begun_ns = clock_monotonic_ns();
+    slot->must_yield = false;
     table->running++;
     *ret = (struct refresh_run){
         .wishes = slot->wishes,
@@ -527,6 +529,23 @@ enum status refresh_begin(struct refresh_table *table, const struct scope *scope
     }
     pthread_mutex_unlock(&table->lock);
     return slot ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+void refresh_ask_to_yield(struct refresh_table *table, const struct scope *scope)
+{
+    pthread_mutex_lock(&table->lock);
+    struct refresh_slot *slot = find_locked(table, scope);
+    if (slot && (slot->state == SLOT_RUNNING || slot->state == SLOT_AGAIN))
+        slot->must_yield = true;
+    pthread_mutex_unlock(&table->lock);
+}
+
+bool refresh_must_yield(struct refresh_table *table, const struct refresh_run *run)
+{
+    pthread_mutex_lock(&table->lock);
+    bool must_yield = run->slot->must_yield;
+    pthread_mutex_unlock(&table->lock);
+    return must_yield;
 }
 
 void refresh_done(struct refresh_table *table, struct refresh_run *run,

@@ -96,6 +96,13 @@ bool refresh_claim(struct refresh_table *table, const struct scope *scope, struc
 MUST_CHECK enum status refresh_begin(struct refresh_table *table, const struct scope *scope,
                                      struct refresh_run *ret, bool *ret_begun, uint64_t *ret_run);
 
+/* Asks the run under way of the scope, if there is one, to end rather than wait for the user's
+ * lock, which the caller holds. Holds for that run alone. */
+void refresh_ask_to_yield(struct refresh_table *table, const struct scope *scope);
+
+/* Whether somebody has asked for that. */
+bool refresh_must_yield(struct refresh_table *table, const struct refresh_run *run);
+
 /* The run has ended. `retry_ns` not 0: try again then (a failed run). */
 void refresh_done(struct refresh_table *table, struct refresh_run *run,
                   const struct refresh_result *result, uint64_t retry_ns);

@@ -16,6 +16,7 @@
 #define OTHER_RUN_WAIT_MS 2000
 /* How long a write of our own may keep a refresh from starting. */
 #define OWN_WRITE_WAIT_MS 50
+#define LOCK_SLICE_MS 50
 #define RETRY_FIRST_MS 1000
 #define RETRY_LONGEST_MS 60000
 
@@ -50,6 +51,7 @@ struct refresh {
     bool manifest_moved; /* it is another one than the rows were built from */
     bool rows_changed;
     bool removed;
+    bool yields; /* to a write of our own, which brings the scope in step itself */
 };
 
 /* Where everything is looked at, or stamps of directories tell nothing, everything is needed. */
@@ -328,15 +330,30 @@ static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
     return status == STATUS_OK ? publish(refresh, &base, plan, ret, error) : status;
 }
 
+/* In slices: who holds the lock may be a write of our own that waits for this very run to end. */
+static enum status take_users_lock(struct refresh *refresh, struct volume_lock **ret,
+                                   bool *ret_yields, struct error *error)
+{
+    struct store *store = refresh->store;
+    uint64_t deadline_ns = clock_deadline_ms(REFRESH_DEADLINE_MS);
+    enum status status = STATUS_BUSY;
+
+    while (status == STATUS_BUSY && !*ret_yields && clock_remaining_ms(deadline_ns) > 0) {
+        status = volume_lock_acquire(store->locks, store->volume, &refresh->run->scope,
+                                     VOLUME_LOCK_SHARED, false, clock_deadline_ms(LOCK_SLICE_MS),
+                                     ret, error);
+        *ret_yields = status == STATUS_BUSY && refresh_must_yield(store->refreshes, refresh->run);
+    }
+    return status;
+}
+
 /* A busy writer must not keep a scope out of step for ever: with the user's lock held nobody moves
  * the rows. */
 static enum status refresh_under_lock(struct refresh *refresh, enum install_outcome *ret,
                                       bool *ret_in_step, struct error *error)
 {
     struct volume_lock *lock = NULL;
-    enum status status = volume_lock_acquire(refresh->store->locks, refresh->store->volume,
-                                             &refresh->run->scope, VOLUME_LOCK_SHARED, false,
-                                             clock_deadline_ms(REFRESH_DEADLINE_MS), &lock, error);
+    enum status status = take_users_lock(refresh, &lock, &refresh->yields, error);
 
     if (status == STATUS_OK)
         status = refresh_once(refresh, true, ret, ret_in_step, error);
@@ -484,6 +501,8 @@ static void run_it(struct store *store, struct index_reader *reader, struct refr
     /* Damage of the index names no file of the volume; it is ours to mend, and passes. */
     if (status == STATUS_CORRUPT && !result.error.path[0])
         status = error_set(&result.error, STATUS_UNAVAILABLE, NULL, "%s", INDEX_LOST_TEXT);
+    if (refresh.yields)
+        status = STATUS_OK; /* nothing is wrong: who waits looks again */
     result.status = status;
     result.took_ns = clock_monotonic_ns() - begun_ns;
     if (status == STATUS_OK) {
@@ -496,7 +515,7 @@ static void run_it(struct store *store, struct index_reader *reader, struct refr
     snapshot_destroy(&refresh.snapshot);
     *ret = result;
     refresh_done(store->refreshes, run, &result,
-                 status == STATUS_OK ? 0 : retry_time(run->failures));
+                 status == STATUS_OK && !refresh.yields ? 0 : retry_time(run->failures));
 }
 
 void refresher_run(struct store *store, struct index_reader *reader, struct refresh_run *run,
@@ -529,6 +548,7 @@ enum status refresher_bring_in_step(struct store *store, struct index_reader *re
         }
         /* What somebody else is at may have begun before the lock was held: ours follows. It is not
          * left to a refresher, who would wait for this very write. */
+        refresh_ask_to_yield(store->refreshes, scope);
     } while (refresh_wait(store->refreshes, scope, number, patience_ns, &result));
     return error_set(error, STATUS_BUSY, NULL, "a refresh of the scope is still under way");
 }

@@ -414,6 +414,42 @@ Test(refresher, who_lost_twice_installs_under_the_users_lock)
     volume_lock_release(&lock);
 }
 
+/* A write that holds the lock brings the scope in step itself. Whoever is at it and waits for that
+ * very lock goes out of its way: both would wait for the longer of their patience. */
+Test(refresher, who_waits_for_the_lock_makes_way_for_its_holder)
+{
+    struct volume_lock *lock = NULL;
+    struct scope scope;
+
+    temp_store_usual(store, false);
+    temp_store_scope("u/a", &scope);
+    (void) temp_volume_delete(store->volume, "u", "a", "f2");
+    pause_arm(PAUSE_REFRESH_BEFORE_INSTALL);
+    struct temp_refresh *running = temp_refresh_start(store, "u/a", REFRESH_WISH_NONE);
+    cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
+    (void) close(temp_volume_lock(store->volume, "u", true)); /* nobody holds it yet */
+    move_generation("u/a");
+    pause_arm(PAUSE_REFRESH_AFTER_PLAN);
+    pause_release(PAUSE_REFRESH_BEFORE_INSTALL);
+    cr_assert(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, LONG_MS));
+    pause_arm(PAUSE_REFRESH_BEFORE_INSTALL);
+    pause_release(PAUSE_REFRESH_AFTER_PLAN);
+    cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
+    cr_assert(volume_lock_acquire(store->store->locks, store->store->volume, &scope,
+                                  VOLUME_LOCK_EXCLUSIVE, true, clock_deadline_ms(LONG_MS), &lock,
+                                  NULL) == STATUS_OK);
+    move_generation("u/a");
+    pause_release(PAUSE_REFRESH_BEFORE_INSTALL);
+
+    cr_expect_eq(refresher_bring_in_step(store->store, store->reader, &scope, REFRESH_WISH_NONE,
+                                         clock_deadline_ms(LONG_MS), NULL),
+                 STATUS_OK);
+    struct refresh_result result = temp_refresh_join(&running);
+    cr_expect(result.status == STATUS_OK && !result.installed);
+    volume_lock_release(&lock);
+    EXPECT_ASK(store, "u/a", "f1=one", "fresh", 0);
+}
+
 /* Rows and mark change together: while the transaction is open nobody sees either. */
 Test(refresher, rows_and_mark_appear_together)
 {
