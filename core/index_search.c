@@ -1,9 +1,9 @@
 #include "core/index_search.h"
 
 #include "core/clock.h"
+#include "core/index_needle.h"
 #include "core/index_private.h"
 #include "core/index_rank.h"
-#include "core/needle.h"
 
 #include <math.h>
 #include <string.h>
@@ -363,20 +363,6 @@ enum status index_search(struct index_reader *reader, int64_t scope_id, const st
 
 /* ---- the fallback ---- */
 
-static int contains(const struct needle *needle, const char *document, size_t size, bool *ret)
-{
-    switch (needle_find(needle, document, size, ret)) {
-    case STATUS_OK:
-        return SQLITE_OK;
-    case STATUS_NO_MEMORY:
-        return SQLITE_NOMEM;
-    case STATUS_CORRUPT:
-        return SQLITE_CORRUPT;
-    default:
-        return SQLITE_TOOBIG;
-    }
-}
-
 static int weigh_substring(sqlite3_stmt *statement, const struct needle *needle,
                            const struct index_filter *filter, struct best *best)
 {
@@ -388,7 +374,7 @@ static int weigh_substring(sqlite3_stmt *statement, const struct needle *needle,
 
     if (!document || !id)
         return SQLITE_CORRUPT;
-    int result = contains(needle, document, size, &found);
+    int result = needle_find(needle, document, size, &found);
     if (result != SQLITE_OK || !found)
         return result;
     item.tie = strdup(id);

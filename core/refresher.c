@@ -501,8 +501,10 @@ static void run_it(struct store *store, struct index_reader *reader, struct refr
     /* Damage of the index names no file of the volume; it is ours to mend, and passes. */
     if (status == STATUS_CORRUPT && !result.error.path[0])
         status = error_set(&result.error, STATUS_UNAVAILABLE, NULL, "%s", INDEX_LOST_TEXT);
-    if (refresh.yields)
-        status = STATUS_OK; /* nothing is wrong: who waits looks again */
+    if (refresh.yields) { /* nothing is wrong: who waits looks again */
+        status = STATUS_OK;
+        error_clear(&result.error);
+    }
     result.status = status;
     result.took_ns = clock_monotonic_ns() - begun_ns;
     if (status == STATUS_OK) {

@@ -12,7 +12,8 @@ enum thread_kind {
     THREAD_BACKGROUND, /* nobody does: long slices, which may be interrupted, and a lower weight */
 };
 
-/* Sets it for the calling thread. Threads that it starts later inherit it. */
+/* Sets it for the calling thread, once. Threads that it starts later inherit it. A scheduling
+ * policy for which none of this means anything (real time, idle) is left as it is. */
 void thread_kind_set(enum thread_kind kind);
 
 #endif

@@ -88,13 +88,13 @@ enum exit_code run_search(struct cli *cli)
     return json_array_size(results) > 0 ? EXIT_DONE : EXIT_NOTHING;
 }
 
-static void complain_about_broken(const struct cli *cli, const json_t *broken)
+void complain_about_files(const struct cli *cli, const char *what, const json_t *files)
 {
-    for (size_t i = 0; i < json_array_size(broken); i++) {
-        const json_t *one = json_array_get(broken, i);
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        const json_t *one = json_array_get(files, i);
         const char *path = json_string_value(json_object_get(one, "path"));
         const char *problem = json_string_value(json_object_get(one, "problem"));
-        complain(cli->command, "cannot read %s: %s", path ? path : "a file",
+        complain(cli->command, "%s %s: %s", what, path ? path : "a file",
                  problem ? problem : "it is damaged");
     }
 }
@@ -116,7 +116,7 @@ enum exit_code run_list(struct cli *cli)
     const json_t *facts = json_object_get(result, "facts");
     if (!is_json(cli))
         facts_print_table(&cli->screen, facts);
-    complain_about_broken(cli, json_object_get(result, "broken"));
+    complain_about_files(cli, "cannot read", json_object_get(result, "broken"));
     return json_array_size(facts) > 0 ? EXIT_DONE : EXIT_NOTHING;
 }
 

@@ -9,4 +9,7 @@
 /* A table of facts, in their order. */
 void facts_print_table(const struct screen *screen, const json_t *facts);
 
+/* Complains about each of a list of {path, problem}: "WHAT PATH: PROBLEM". */
+void complain_about_files(const struct cli *cli, const char *what, const json_t *files);
+
 #endif

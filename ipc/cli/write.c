@@ -1,6 +1,7 @@
 /* write.c - asks for a change. */
 #include "ipc/cli/write.h"
 
+#include "ipc/cli/facts.h"
 #include "ipc/cli/json_text.h"
 #include "ipc/cli/progress.h"
 
@@ -162,12 +163,6 @@ enum exit_code write_tell_kept(const struct cli *cli, const json_t *result)
 {
     const json_t *kept = json_object_get(result, "kept");
 
-    for (size_t i = 0; i < json_array_size(kept); i++) {
-        const json_t *one = json_array_get(kept, i);
-        const char *path = json_string_value(json_object_get(one, "path"));
-        const char *problem = json_string_value(json_object_get(one, "problem"));
-        complain(cli->command, "left where it is: %s: %s", path ? path : "a file",
-                 problem ? problem : "it is damaged");
-    }
+    complain_about_files(cli, "left where it is:", kept);
     return json_array_size(kept) > 0 ? EXIT_NOTHING : EXIT_DONE;
 }

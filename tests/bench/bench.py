@@ -46,7 +46,7 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="smaller volumes, about two minutes")
     parser.add_argument("--only", help="some measurements, with commas between them")
     parser.add_argument("--list", action="store_true", help="the names of the measurements")
-    parser.add_argument("--runs", type=int, help="of each measurement (5; quick 3)")
+    parser.add_argument("--runs", type=int, help="of each measurement (5; quick 1)")
     parser.add_argument("--seconds", type=int, help="of each run (2; quick 1)")
     parser.add_argument("--build", default="build/plain", help="where the programs are")
     parser.add_argument("--directory", help="where volumes are written, and kept (default: $TMPDIR)")

@@ -38,7 +38,7 @@ class Bench:
         self.options = options
         self.build = options.build
         self.quick = options.quick
-        self.runs = options.runs or (3 if options.quick else 5)
+        self.runs = options.runs or (1 if options.quick else 5)
         self.seconds = options.seconds or (1 if options.quick else 2)
         self.rows = []
         self.keep = options.directory is not None

@@ -17,7 +17,7 @@ CORE_FLOORS = {
     GROUND: "compiler status log clock text array pause_point mutant reader_pool thread_kind",
     # What lies in files and messages, and what is said about it: no state, no I/O.
     FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml iso_time "
-             "content_key capacity side_data change_set needle",
+             "content_key capacity side_data change_set",
     # What to do next: a mutex at the most, no I/O.
     DECISIONS: "freshness racy refresh_plan refresh_table refresh_report install_queue "
                "scope_notes look_guard own_writes usage_log draft watch_poll watch_table watch_hash",

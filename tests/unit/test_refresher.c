@@ -381,24 +381,36 @@ Test(refresher, a_recovery_puts_the_facts_back_before_the_manifest)
     cr_expect_str_eq(answer.facts, "f1=one f2=two");
 }
 
-/* Twice lost: the third try holds the user's lock, so that no own write can come between. */
-Test(refresher, who_lost_twice_installs_under_the_users_lock)
+/* A refresh of u/a, which has lost a fact, that is about to install. */
+static struct temp_refresh *refresh_up_to_install(void)
 {
     temp_store_usual(store, false);
     (void) temp_volume_delete(store->volume, "u", "a", "f2");
     pause_arm(PAUSE_REFRESH_BEFORE_INSTALL);
     struct temp_refresh *running = temp_refresh_start(store, "u/a", REFRESH_WISH_NONE);
-    for (unsigned i = 0; i < 2; i++) {
-        cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
-        (void) close(temp_volume_lock(store->volume, "u", true)); /* nobody holds it yet */
-        move_generation("u/a");
-        pause_arm(PAUSE_REFRESH_AFTER_PLAN);
-        pause_release(PAUSE_REFRESH_BEFORE_INSTALL);
-        cr_assert(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, LONG_MS));
-        pause_arm(PAUSE_REFRESH_BEFORE_INSTALL);
-        pause_release(PAUSE_REFRESH_AFTER_PLAN);
-    }
     cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
+    return running;
+}
+
+/* Its rows move before it installs, and it comes to the same place again. */
+static void lose_and_try_again(void)
+{
+    (void) close(temp_volume_lock(store->volume, "u", true)); /* nobody holds it yet */
+    move_generation("u/a");
+    pause_arm(PAUSE_REFRESH_AFTER_PLAN);
+    pause_release(PAUSE_REFRESH_BEFORE_INSTALL);
+    cr_assert(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, LONG_MS));
+    pause_arm(PAUSE_REFRESH_BEFORE_INSTALL);
+    pause_release(PAUSE_REFRESH_AFTER_PLAN);
+    cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
+}
+
+/* Twice lost: the third try holds the user's lock, so that no own write can come between. */
+Test(refresher, who_lost_twice_installs_under_the_users_lock)
+{
+    struct temp_refresh *running = refresh_up_to_install();
+    lose_and_try_again();
+    lose_and_try_again();
     struct volume_lock *lock = NULL;
     struct scope scope;
     temp_store_scope("u/a", &scope);
@@ -421,20 +433,9 @@ Test(refresher, who_waits_for_the_lock_makes_way_for_its_holder)
     struct volume_lock *lock = NULL;
     struct scope scope;
 
-    temp_store_usual(store, false);
+    struct temp_refresh *running = refresh_up_to_install();
     temp_store_scope("u/a", &scope);
-    (void) temp_volume_delete(store->volume, "u", "a", "f2");
-    pause_arm(PAUSE_REFRESH_BEFORE_INSTALL);
-    struct temp_refresh *running = temp_refresh_start(store, "u/a", REFRESH_WISH_NONE);
-    cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
-    (void) close(temp_volume_lock(store->volume, "u", true)); /* nobody holds it yet */
-    move_generation("u/a");
-    pause_arm(PAUSE_REFRESH_AFTER_PLAN);
-    pause_release(PAUSE_REFRESH_BEFORE_INSTALL);
-    cr_assert(pause_wait_reached(PAUSE_REFRESH_AFTER_PLAN, LONG_MS));
-    pause_arm(PAUSE_REFRESH_BEFORE_INSTALL);
-    pause_release(PAUSE_REFRESH_AFTER_PLAN);
-    cr_assert(pause_wait_reached(PAUSE_REFRESH_BEFORE_INSTALL, LONG_MS));
+    lose_and_try_again();
     cr_assert(volume_lock_acquire(store->store->locks, store->store->volume, &scope,
                                   VOLUME_LOCK_EXCLUSIVE, true, clock_deadline_ms(LONG_MS), &lock,
                                   NULL) == STATUS_OK);

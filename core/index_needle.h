@@ -1,10 +1,10 @@
-/* core/needle.h - a text that is looked for in facts, whatever the case of its letters.
+/* core/index_needle.h - a text that is looked for in facts, whatever the case of its letters.
  *
  * What a search answers with when no word matches. Most facts are ruled out by their stored
  * document's bytes, without reading its JSON.
  */
-#ifndef MEMSYNC_CORE_NEEDLE_H
-#define MEMSYNC_CORE_NEEDLE_H
+#ifndef MEMSYNC_CORE_INDEX_NEEDLE_H
+#define MEMSYNC_CORE_INDEX_NEEDLE_H
 
 #include "core/status.h"
 
@@ -22,8 +22,9 @@ void needle_destroy(struct needle **needle);
 bool needle_is_empty(const struct needle *needle);
 
 /* Whether the `content` of a document holds it. `document` is JSON text as core/json_text.h writes
- * it, and ends in a NUL. STATUS_CORRUPT: it is no document. Thread-safe. */
-MUST_CHECK enum status needle_find(const struct needle *needle, const char *document, size_t size,
-                                   bool *ret);
+ * it, and ends in a NUL. Returns a result code of SQLite, as the rest of the index does inside:
+ * SQLITE_CORRUPT for what is no document. Thread-safe. */
+MUST_CHECK int needle_find(const struct needle *needle, const char *document, size_t size,
+                           bool *ret);
 
 #endif

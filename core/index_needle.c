@@ -1,8 +1,8 @@
-#include "core/needle.h"
+#include "core/index_needle.h"
 
 #include "core/analyzer.h"
+#include "core/index_private.h"
 #include "core/json_scan.h"
-#include "core/json_text.h"
 #include "core/text.h"
 
 #include <stdlib.h>
@@ -76,16 +76,16 @@ static bool is_ruled_out(const struct needle *needle, const char *document, size
     return !needle->is_ascii || !strcasestr(document, needle->bytes);
 }
 
-static enum status find_in_text(const struct needle *needle, const char *text, size_t size,
-                                bool *ret)
+static int find_in_text(const struct needle *needle, const char *text, size_t size, bool *ret)
 {
     AUTO_FREE char *folded = NULL;
     size_t folded_size = 0;
     enum status status = analyzer_fold(text, size, &folded, &folded_size);
 
-    if (status == STATUS_OK)
-        *ret = memmem(folded, folded_size, needle->bytes, needle->size) != NULL;
-    return status;
+    if (status != STATUS_OK)
+        return status == STATUS_NO_MEMORY ? SQLITE_NOMEM : SQLITE_TOOBIG;
+    *ret = memmem(folded, folded_size, needle->bytes, needle->size) != NULL;
+    return SQLITE_OK;
 }
 
 /* Where the content stands in the document, when it stands there as it is: nothing escaped. */
@@ -106,21 +106,20 @@ static bool find_content(const char *document, size_t size, struct json_token *r
     return false;
 }
 
-enum status needle_find(const struct needle *needle, const char *document, size_t size, bool *ret)
+int needle_find(const struct needle *needle, const char *document, size_t size, bool *ret)
 {
     AUTO_JSON json_t *tree = NULL;
     struct json_token token;
+    size_t content_size;
 
     *ret = false;
     if (is_ruled_out(needle, document, size))
-        return STATUS_OK;
+        return SQLITE_OK;
     if (find_content(document, size, &token))
         return find_in_text(needle, document + token.start + 1, token.end - token.start - 2, ret);
-    enum status status = json_text_read(document, size, JSON_TEXT_DEPTH_MAX, &tree, NULL);
-    if (status != STATUS_OK)
-        return status == STATUS_NO_MEMORY ? status : STATUS_CORRUPT;
-    const json_t *content = json_object_get(tree, "content");
-    return json_is_string(content)
-               ? find_in_text(needle, json_string_value(content), json_string_length(content), ret)
-               : STATUS_OK;
+    int result = document_read(document, size, &tree);
+    if (result != SQLITE_OK)
+        return result;
+    const char *content = document_content(tree, &content_size);
+    return find_in_text(needle, content, content_size, ret);
 }

@@ -1,14 +1,15 @@
-/* core/needle.h: what is found in a document, by whichever way it is looked for. */
-#include "core/needle.h"
+/* core/index_needle.h: what is found in a document, by whichever way it is looked for. */
+#include "core/index_needle.h"
 
 #include "core/analyzer.h"
 #include "core/json_text.h"
 #include "core/text.h"
 
 #include <criterion/criterion.h>
+#include <sqlite3.h>
 #include <string.h>
 
-TestSuite(needle, .timeout = 60);
+TestSuite(index_needle, .timeout = 60);
 
 static void make_document(const char *content, struct text *ret)
 {
@@ -28,11 +29,11 @@ static bool find(const char *text, const char *content)
 
     make_document(content, &document);
     cr_assert(needle_create(text, strlen(text), &needle) == STATUS_OK);
-    cr_assert(needle_find(needle, text_string(&document), document.size, &found) == STATUS_OK);
+    cr_assert(needle_find(needle, text_string(&document), document.size, &found) == SQLITE_OK);
     return found;
 }
 
-Test(needle, case_does_not_matter_in_any_script)
+Test(index_needle, case_does_not_matter_in_any_script)
 {
     const struct {
         const char *text, *content;
@@ -62,7 +63,7 @@ Test(needle, case_does_not_matter_in_any_script)
                   rows[i].text, rows[i].content);
 }
 
-Test(needle, nothing_but_blanks_is_empty)
+Test(index_needle, nothing_but_blanks_is_empty)
 {
     AUTO_NEEDLE struct needle *needle = NULL;
 
@@ -70,14 +71,14 @@ Test(needle, nothing_but_blanks_is_empty)
     cr_expect(needle_is_empty(needle));
 }
 
-Test(needle, what_is_no_document_is_told)
+Test(index_needle, what_is_no_document_is_told)
 {
     static const char broken[] = "{\"id\":\"x\",\"content\":\"\\u00e4 cut";
     AUTO_NEEDLE struct needle *needle = NULL;
     bool found = true;
 
     cr_assert(needle_create("x", 1, &needle) == STATUS_OK);
-    cr_expect(needle_find(needle, broken, sizeof broken - 1, &found) == STATUS_CORRUPT);
+    cr_expect(needle_find(needle, broken, sizeof broken - 1, &found) == SQLITE_CORRUPT);
 }
 
 /* The plain way: fold all, then look. */
@@ -103,7 +104,7 @@ static void draw(unsigned *seed, unsigned parts, struct text *ret)
     }
 }
 
-Test(needle, short_cuts_find_what_the_plain_way_finds)
+Test(index_needle, short_cuts_find_what_the_plain_way_finds)
 {
     unsigned seed = 1;
     unsigned found = 0;
