@@ -265,7 +265,7 @@ bench: deps ## how fast it is, beside floors of the same run; table and build/be
 	$(Q)$(PYTHON) tests/bench/bench.py --build build/plain --json build/bench.json $(BENCH)
 
 bench-quick: override BENCH += --quick
-bench-quick: bench ## the same with smaller volumes, about two minutes
+bench-quick: bench ## the same with smaller volumes and one run of each, about three minutes
 
 .PHONY: model
 model: deps-model ## the protocol's model under spin: as it is, then with each rule left out
