@@ -137,7 +137,7 @@ static enum status clear_one(struct clearing *clearing, struct error *error)
 {
     const struct write_request how = {
         .has_agent = true,
-        .needs_facts = true,
+        .need = WRITE_SOURCE_RELISTED,
         .retries = true,
         .build = build_clearing,
         .after = after_clearing,
@@ -207,7 +207,7 @@ static enum status try_commit(struct clearing *clearing, struct write_session *s
 
     enum status status = write_session_load(session, error);
     if (status == STATUS_OK && has_agent)
-        status = write_source_open(session, scope, true, &source, error);
+        status = write_source_open(session, scope, WRITE_SOURCE_RELISTED, &source, error);
     if (status != STATUS_OK)
         return status;
     const struct draft_options options = {

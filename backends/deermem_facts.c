@@ -254,7 +254,7 @@ enum status deermem_create_fact(struct backend *backend, const struct backend_ca
     AUTO_WRITE_RESULT struct write_result written = {0};
     const struct write_request how = {
         .has_agent = true,
-        .needs_facts = true,
+        .need = WRITE_SOURCE_ALL,
         .retries = true,
         .build = build_creation,
         .after = write_audit,

@@ -367,7 +367,7 @@ static enum status run(struct import *import, struct write_result *ret, bool *re
 {
     const struct write_request how = {
         .has_agent = true,
-        .needs_facts = import->facts != NULL,
+        .need = import->facts ? WRITE_SOURCE_RELISTED : WRITE_SOURCE_SOME,
         .retries = true,
         .build = build,
         .context = import,

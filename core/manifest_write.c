@@ -180,6 +180,16 @@ static bool add_blank(json_t *blank, const char *name, json_t *section)
     return json_object_set_nocheck(blank, name, emptied) == 0;
 }
 
+/* A section whose text is not in an object. Where readers expect one it becomes that. */
+static bool add_blank_text(json_t *blank, const char *part, const char *name)
+{
+    json_t *emptied = manifest_section_is_known(part, name)
+                          ? json_pack("{s:s, s:s}", "summary", "", "updatedAt", "")
+                          : json_string_nocheck("");
+
+    return json_object_set_new_nocheck(blank, name, emptied) == 0;
+}
+
 json_t *manifest_blank_summaries(const struct manifest *base)
 {
     AUTO_JSON json_t *summaries = json_object();
@@ -193,6 +203,8 @@ json_t *manifest_blank_summaries(const struct manifest *base)
             return NULL;
         json_object_foreach(part_of(base, &parts[i]), name, section)
         {
+            if (json_string_length(section) > 0 && !add_blank_text(blank, parts[i].name, name))
+                return NULL;
             if (json_object_get(section, "summary") && !add_blank(blank, name, section))
                 return NULL;
         }

@@ -260,7 +260,8 @@ static enum status find_current(const struct migration *migration, const struct 
     json_t *fact;
     size_t i;
 
-    enum status status = write_source_open(migration->session, &step->scope, true, &source, error);
+    enum status status =
+        write_source_open(migration->session, &step->scope, WRITE_SOURCE_ALL, &source, error);
     if (status != STATUS_OK)
         return name_bucket(step, status, error);
     const struct draft_options options = draft_options_of(migration->session, step, &source);
@@ -443,7 +444,8 @@ static enum status commit(struct migration *migration, struct step *step, struct
     AUTO_OUTCOME struct draft_outcome outcome = {0};
     AUTO_DRAFT struct draft *draft = NULL;
 
-    enum status status = write_source_open(session, &step->scope, false, &source, error);
+    enum status status =
+        write_source_open(session, &step->scope, WRITE_SOURCE_SOME, &source, error);
     if (status != STATUS_OK)
         return status;
     const struct draft_options options = draft_options_of(session, step, &source);

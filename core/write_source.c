@@ -43,19 +43,21 @@ static bool is_in_step(const struct write_source *source)
 }
 
 /* In step, or at least read under this lock: facts without a manifest never count as in step. */
-static enum status read_whole_scope(struct write_source *source, struct error *error)
+static enum status read_whole_scope(struct write_source *source, bool relist, struct error *error)
 {
     struct write_session *session = source->session;
+    unsigned wishes = relist ? REFRESH_WISH_RELIST : REFRESH_WISH_NONE;
     enum status status = read_row(source, error);
 
-    if (status == STATUS_OK && is_in_step(source))
+    if (status == STATUS_OK && !relist && is_in_step(source))
         return STATUS_OK;
     write_source_close(source);
     if (status == STATUS_CORRUPT && index_is_damaged(session->store->index))
         status = store_heal_index(session->store, error);
     for (unsigned i = 0; status == STATUS_OK && i < REFRESH_TRIES; i++) {
-        status = refresher_bring_in_step(session->store, session->reader, &source->scope,
-                                         REFRESH_WISH_NONE, session->deadline_ns, error);
+        status = refresher_bring_in_step(session->store, session->reader, &source->scope, wishes,
+                                         session->deadline_ns, error);
+        wishes = REFRESH_WISH_NONE;
         if (status == STATUS_OK)
             status = read_row(source, error);
         /* Without a row, and without an error, there are no facts. */
@@ -71,11 +73,12 @@ static enum status read_whole_scope(struct write_source *source, struct error *e
 }
 
 enum status write_source_open(struct write_session *session, const struct scope *scope,
-                              bool needs_facts, struct write_source *ret, struct error *error)
+                              enum write_source_need need, struct write_source *ret,
+                              struct error *error)
 {
     *ret = (struct write_source){.session = session, .scope = *scope};
-    if (needs_facts)
-        return read_whole_scope(ret, error);
+    if (need != WRITE_SOURCE_SOME)
+        return read_whole_scope(ret, need == WRITE_SOURCE_RELISTED, error);
     /* The index only helps to find facts outside of their shards: without it there are none. */
     if (read_row(ret, NULL) != STATUS_OK)
         ret->in_index = false;

@@ -24,10 +24,17 @@ struct write_source {
                          its file, or not there, or only there */
 };
 
-/* Opens the index for a draft of `scope`; `needs_facts`: all of them, so it has to be in step. The
- * session must outlive it. */
+/* Which facts a draft asks for. */
+enum write_source_need {
+    WRITE_SOURCE_SOME,     /* by id */
+    WRITE_SOURCE_ALL,      /* so the index has to be in step */
+    WRITE_SOURCE_RELISTED, /* also those that somebody put there without the manifest: every
+                              directory is listed first */
+};
+
+/* Opens the index for a draft of `scope`. The session must outlive it. */
 MUST_CHECK enum status write_source_open(struct write_session *session, const struct scope *scope,
-                                         bool needs_facts, struct write_source *ret,
+                                         enum write_source_need need, struct write_source *ret,
                                          struct error *error);
 void write_source_close(struct write_source *source);
 #define AUTO_WRITE_SOURCE CLEANUP(write_source_close)

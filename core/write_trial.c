@@ -2,7 +2,6 @@
 
 #include "core/legacy.h"
 #include "core/migration_files.h"
-#include "core/write_source.h"
 
 #define READ_ATTEMPTS 5
 
@@ -209,7 +208,7 @@ static enum status open_source(struct write_session *session, const struct write
         return STATUS_OK;
     }
     enum status status =
-        write_source_open(session, trial->scope, trial->needs_facts, &source->source, error);
+        write_source_open(session, trial->scope, trial->need, &source->source, error);
     if (status != STATUS_OK)
         return status;
     source->functions = write_source_functions(&source->source);
@@ -221,7 +220,7 @@ static enum status open_source(struct write_session *session, const struct write
         .count = count,
         .usage = usage,
     };
-    return trial->needs_facts && is_unmigrated(session, &source->source)
+    return trial->need != WRITE_SOURCE_SOME && is_unmigrated(session, &source->source)
                ? take_old(session, trial->scope, source, error)
                : STATUS_OK;
 }

@@ -6,14 +6,14 @@
 #ifndef MEMSYNC_CORE_WRITE_TRIAL_H
 #define MEMSYNC_CORE_WRITE_TRIAL_H
 
-#include "core/write_session.h"
+#include "core/write_source.h"
 
 struct write_trial {
     enum status (*build)(void *context, struct draft *draft, struct change_set *set,
                          struct error *error);
     void *context;
     const struct scope *scope; /* with the agent */
-    bool needs_facts;
+    enum write_source_need need;
 };
 
 /* `session` has begun and may be without a directory of the user. `build` may be called twice.

@@ -3,7 +3,6 @@
 #include "core/json_text.h"
 #include "core/log.h"
 #include "core/migration.h"
-#include "core/write_source.h"
 #include "core/write_trial.h"
 
 #include <inttypes.h>
@@ -242,13 +241,16 @@ struct round {
     struct error error;
 };
 
-static bool any_needs_facts(struct waiter *const *members, size_t count)
+/* What the most demanding of them needs. */
+static enum write_source_need need_of(struct waiter *const *members, size_t count)
 {
+    enum write_source_need need = WRITE_SOURCE_SOME;
+
     for (size_t i = 0; i < count; i++) {
-        if (members[i]->request->needs_facts)
-            return true;
+        if (members[i]->request->need > need)
+            need = members[i]->request->need;
     }
-    return false;
+    return need;
 }
 
 static enum status commit_round(struct write_session *session, struct waiter **members,
@@ -261,8 +263,8 @@ static enum status commit_round(struct write_session *session, struct waiter **m
     enum status status = STATUS_OK;
 
     if (first->has_agent)
-        status = write_source_open(session, first->scope, any_needs_facts(members, round->done),
-                                   &source, error);
+        status =
+            write_source_open(session, first->scope, need_of(members, round->done), &source, error);
     if (status != STATUS_OK)
         return status;
     struct draft_options options = {
@@ -338,7 +340,7 @@ static bool is_about_one(struct waiter *const *members, const struct round *roun
     if (round->done <= 1 || round->status == STATUS_OK)
         return false;
     if (!round->evaluated)
-        return round->is_loaded && any_needs_facts(members, round->done);
+        return round->is_loaded && need_of(members, round->done) != WRITE_SOURCE_SOME;
     return round->status == STATUS_INVALID || round->status == STATUS_TOO_LARGE ||
            round->status == STATUS_CORRUPT;
 }
@@ -636,7 +638,7 @@ enum status writer_try(struct writer *writer, const struct write_request *reques
         .build = request->build,
         .context = request->context,
         .scope = request->scope,
-        .needs_facts = request->needs_facts,
+        .need = request->need,
     };
 
     enum status status = begin_alone(writer, request->scope, request->deadline_ns, request->thread,

@@ -18,6 +18,7 @@
 
 #include "core/clock.h"
 #include "core/migration.h"
+#include "core/write_source.h"
 
 struct writer; /* opaque; one per store, thread-safe */
 
@@ -46,10 +47,10 @@ typedef void (*write_after)(void *context, struct write_session *session);
 
 struct write_request {
     const struct scope *scope;
-    bool has_agent;   /* false: summaries only, no facts */
-    bool needs_facts; /* the build looks at all facts of the agent: the index has to be in step */
-    bool retries;     /* when somebody else overtakes the commit it is tried again from a fresh
-                         state, WRITE_ATTEMPTS_MAX times in all; else that is reported */
+    bool has_agent;              /* false: summaries only, no facts */
+    enum write_source_need need; /* of the agent's facts, what the build looks at */
+    bool retries; /* when somebody else overtakes the commit it is tried again from a fresh
+                     state, WRITE_ATTEMPTS_MAX times in all; else that is reported */
     write_build build;
     write_after after; /* may be NULL */
     void *context;

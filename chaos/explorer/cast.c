@@ -173,7 +173,7 @@ static void play_write(struct sched_actor *actor)
     const struct write_request request = {
         .scope = &scope,
         .has_agent = true,
-        .needs_facts = player->part->needs_facts,
+        .need = player->part->needs_facts ? WRITE_SOURCE_ALL : WRITE_SOURCE_SOME,
         .retries = true,
         .build = build,
         .context = player,

@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import stat
 import struct
@@ -1195,6 +1196,41 @@ class RealJourneys(Journeys, WriteCase):
             out, err = self.expect(1, "-u", "nobody", "clear", *arguments)
             self.assertEqual((out, err.count("\n")), ("", 1))
             self.assertIn("there is no memory of nobody", err)
+
+    def put_by_hand(self):
+        """A second fact, and the first one moved, without a new revision of the manifest."""
+        name = self.expect(0, "add", "first by the agent")[0].strip()
+        facts = os.path.join(self.volume, "users", "u1", "agents", "__default__", "facts")
+        path = next(os.path.join(directory, name + ".md") for directory, _, names in os.walk(facts)
+                    if name + ".md" in names)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        os.mkdir(os.path.join(facts, "zz"))
+        os.rename(path, os.path.join(facts, "zz", name + ".md"))
+        with open(os.path.join(facts, "zz", "byhand.md"), "w", encoding="utf-8") as file:
+            file.write(text.replace(name, "byhand").replace("first by the agent", "secret by hand"))
+        return facts
+
+    def test_what_was_put_there_by_hand_is_cleared_too(self):
+        for arguments in (("-a", "__default__"), ("--all",), ("--all", "--erase")):
+            facts = self.put_by_hand()
+            self.assertIn("cleared 2 facts", self.expect(0, "clear", "-y", *arguments)[0])
+            self.assertEqual([names for _, _, names in os.walk(facts) if names], [])
+            shutil.rmtree(facts, ignore_errors=True)
+
+    def test_what_was_put_there_by_hand_is_replaced_by_an_import(self):
+        facts = self.put_by_hand()
+        data = b'{"facts": [{"id": "z", "content": "z"}]}'
+        self.assertIn("facts now: 2", self.expect(0, "import", "--dry-run", data=data)[0])
+        self.assertIn("imported 1, deleted 2", self.expect(0, "import", "-y", data=data)[0])
+        self.assertEqual([names for _, _, names in os.walk(facts) if names], [["z.md"]])
+
+    def test_sections_that_are_text_alone_are_cleared_too(self):
+        self.expect(0, "import", "-y", data=b'{"user": {"odd": "private text", "workContext": "job"}}')
+        self.expect(0, "clear", "-y", "--all")
+        with open(self.manifest(), encoding="utf-8") as file:
+            user = json.load(file)["user"]
+        self.assertEqual((user["odd"], user["workContext"]["summary"]), ("", ""))
 
     def test_a_broken_file_is_told_by_an_import(self):
         name = self.expect(0, "add", "x")[0].strip()

@@ -112,7 +112,7 @@ static void write_once(struct crew *crew, unsigned thread, unsigned round)
     const struct write_request request = {
         .scope = &scope,
         .has_agent = true,
-        .needs_facts = round % 4 == 3,
+        .need = round % 4 == 3 ? WRITE_SOURCE_ALL : WRITE_SOURCE_SOME,
         .retries = !crew->gives_up,
         .build = build,
         .context = &wish,

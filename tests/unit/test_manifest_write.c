@@ -217,12 +217,12 @@ Test(manifest_write, tells_whether_summaries_change)
     cr_expect(changes(base, "{\"history\":{\"x\":1}}"));
 }
 
-Test(manifest_write, empties_every_section_that_has_a_summary)
+Test(manifest_write, empties_every_section_that_has_a_text)
 {
     const char *base =
         "{\"version\":\"2.0\",\"user\":{\"workContext\":{\"summary\":\"a\",\"updatedAt\":\"1\"},"
         "\"topOfMind\":{\"summary\":\"b\"},\"plain\":\"text\",\"bare\":{\"n\":1}},"
-        "\"history\":{\"era\":{\"n\":3,\"summary\":\"c\",\"updatedAt\":\"2\"}}}";
+        "\"history\":{\"recentMonths\":\"text\",\"era\":{\"n\":3,\"summary\":\"c\",\"updatedAt\":\"2\"}}}";
     AUTO_MANIFEST struct manifest manifest = {0};
     AUTO_TEXT struct text text = {0};
 
@@ -230,12 +230,13 @@ Test(manifest_write, empties_every_section_that_has_a_summary)
     AUTO_JSON json_t *blank = manifest_blank_summaries(&manifest);
     json_text_write(&text, blank);
     cr_expect(eq(str, text.bytes,
-                 plain("{\"user\":{\"workContext\":" BLANK ",\"topOfMind\":{\"summary\":\"\"}},"
-                       "\"history\":{\"era\":{\"n\":3,\"summary\":\"\",\"updatedAt\":\"\"}}}")));
+                 plain("{\"user\":{\"workContext\":" BLANK ",\"topOfMind\":{\"summary\":\"\"},"
+                       "\"plain\":\"\"},"
+                       "\"history\":{\"recentMonths\":" BLANK ",\"era\":{\"n\":3,\"summary\":\"\",\"updatedAt\":\"\"}}}")));
     cr_expect(manifest_summaries_change(&manifest, blank));
     expect_next(base, text.bytes,
                 "\"workContext\":" BLANK ",\"personalContext\":" BLANK
-                ",\"topOfMind\":{\"summary\":\"\"},\"plain\":\"text\",\"bare\":{\"n\":1}",
+                ",\"topOfMind\":{\"summary\":\"\"},\"plain\":\"\",\"bare\":{\"n\":1}",
                 BLANK_HISTORY ",\"era\":{\"n\":3,\"summary\":\"\",\"updatedAt\":\"\"}", "");
     /* The manifest that was read is as it was. */
     cr_expect(

@@ -278,7 +278,7 @@ static enum status run_call(struct call *call, struct write_result *ret, struct 
     const struct write_request request = {
         .scope = &scope,
         .has_agent = has_agent,
-        .needs_facts = has_agent,
+        .need = has_agent ? WRITE_SOURCE_ALL : WRITE_SOURCE_SOME,
         .retries = true,
         .build = build,
         .context = call,

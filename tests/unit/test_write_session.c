@@ -498,7 +498,7 @@ static enum status commit_one(struct write_session *session, const char *scope_n
     temp_store_scope(scope_name, &scope);
     enum status status = write_session_load(session, error);
     if (status == STATUS_OK)
-        status = write_source_open(session, &scope, false, &source, error);
+        status = write_source_open(session, &scope, WRITE_SOURCE_SOME, &source, error);
     const struct draft_options options = {
         .scope = &scope,
         .has_agent = true,

@@ -458,7 +458,7 @@ Test(writer, who_does_not_need_the_index_does_not_fail_with_it)
         {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job"}},
         {.thread = 2,
          .scope = "u/a",
-         .wish = {.id = "j2", .text = "note job", .needs_facts = true}},
+         .wish = {.id = "j2", .text = "note job", .need = WRITE_SOURCE_ALL}},
         {.thread = 3, .scope = "u/a", .wish = {.id = "j3", .text = "note job"}},
     };
 

@@ -246,7 +246,7 @@ Test(writer_index, an_index_that_is_known_to_be_damaged_is_behind)
     cr_expect_eq(COUNTER(installs_failed), 1);
     struct temp_answer answer = temp_store_ask(store, "u/a");
     cr_expect_str_eq(answer.facts, "f1=one f2=two f3=three");
-    struct wish all = {.id = "f4", .text = "note four", .needs_facts = true};
+    struct wish all = {.id = "f4", .text = "note four", .need = WRITE_SOURCE_ALL};
     struct write_result second;
     struct error error;
     spoil_index();
@@ -405,7 +405,7 @@ static void write_at_random(unsigned step)
     struct wish wish = {.id = id,
                         .text = content >= 0 ? contents[content] : NULL,
                         .summary = next_number() % 8 ? NULL : contents[next_number() % 3],
-                        .needs_facts = next_number() % 5 == 0};
+                        .need = next_number() % 5 == 0 ? WRITE_SOURCE_ALL : WRITE_SOURCE_SOME};
     struct write_result result;
     struct error error;
     cr_assert_eq(write_wish(scope, &wish, &result, &error), STATUS_OK, "step %u: %s", step,

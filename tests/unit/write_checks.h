@@ -25,7 +25,7 @@ struct wish {
     bool has_manifest_revision; /* expected */
     int64_t manifest_revision;
     bool may_rebase;
-    bool needs_facts;
+    enum write_source_need need;
     bool gives_up;        /* is not tried again */
     uint64_t deadline_ms; /* 0: 10 s */
     unsigned asked;       /* how often it was asked */
@@ -85,7 +85,7 @@ static UNUSED enum status write_wish_as(unsigned thread, const char *scope_name,
     const struct write_request request = {
         .scope = &scope,
         .has_agent = wish->id != NULL,
-        .needs_facts = wish->needs_facts,
+        .need = wish->need,
         .retries = !wish->gives_up,
         .build = build_wish,
         .context = wish,
