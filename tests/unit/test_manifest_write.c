@@ -222,7 +222,8 @@ Test(manifest_write, empties_every_section_that_has_a_text)
     const char *base =
         "{\"version\":\"2.0\",\"user\":{\"workContext\":{\"summary\":\"a\",\"updatedAt\":\"1\"},"
         "\"topOfMind\":{\"summary\":\"b\"},\"plain\":\"text\",\"bare\":{\"n\":1}},"
-        "\"history\":{\"recentMonths\":\"text\",\"era\":{\"n\":3,\"summary\":\"c\",\"updatedAt\":\"2\"}}}";
+        "\"history\":{\"recentMonths\":\"text\",\"era\":{\"n\":3,\"summary\":\"c\",\"updatedAt\":"
+        "\"2\"}}}";
     AUTO_MANIFEST struct manifest manifest = {0};
     AUTO_TEXT struct text text = {0};
 
@@ -232,7 +233,8 @@ Test(manifest_write, empties_every_section_that_has_a_text)
     cr_expect(eq(str, text.bytes,
                  plain("{\"user\":{\"workContext\":" BLANK ",\"topOfMind\":{\"summary\":\"\"},"
                        "\"plain\":\"\"},"
-                       "\"history\":{\"recentMonths\":" BLANK ",\"era\":{\"n\":3,\"summary\":\"\",\"updatedAt\":\"\"}}}")));
+                       "\"history\":{\"recentMonths\":" BLANK
+                       ",\"era\":{\"n\":3,\"summary\":\"\",\"updatedAt\":\"\"}}}")));
     cr_expect(manifest_summaries_change(&manifest, blank));
     expect_next(base, text.bytes,
                 "\"workContext\":" BLANK ",\"personalContext\":" BLANK
