@@ -41,6 +41,13 @@ def positions_of(trace, may_join=False):
     return found
 
 
+def met_for_certain(positions, world):
+    """A user who was not there before is looked at by the watcher, too, once, some time within its
+    first second. What only that look meets is not met for certain by a write."""
+    return [position for position in positions
+            if world.user_was_there or not position.point.startswith(UNCOUNTED)]
+
+
 def named(position):
     return f"{position.point}:{position.nth}" if position.nth else position.point
 
@@ -102,7 +109,8 @@ class AgentVictim(Victim):
             node.order_trace()
             node.rpc(self.method, user_id=self.user, **self.params)
             node.wait_idle()
-            self.positions = positions_of(node.trace(), may_join=self.before is agent_appears)
+            self.positions = met_for_certain(
+                positions_of(node.trace(), may_join=self.before is agent_appears), world)
             self.steps = self.between(old, meaning(world.look(), old.facts))
             require(self.positions and self.positions[-1].commits == len(self.steps) - 1,
                     f"{self.name}: {self.positions[-1:]} for {len(self.steps)} steps")
