@@ -3,7 +3,7 @@
 from agent import Client
 from peer import Stopped
 from reader import Broken, require
-from victims import UNCOUNTED, Position, positions_of
+from victims import Position, met_for_certain, positions_of
 from world import WORD
 
 
@@ -102,11 +102,7 @@ class Write(NodeRecoverer):
         return [f"{WORD} written by {self.node}"]
 
     def learn(self, world):
-        """A user who was not there before is looked at by the watcher, too, once, some time within
-        its first second. What only that look meets is not met for certain."""
-        positions = super().learn(world)
-        return [position for position in positions
-                if world.user_was_there or not position.point.startswith(UNCOUNTED)]
+        return met_for_certain(super().learn(world), world)
 
     def request(self, world):
         return "create_fact", {"content": self.added()[0]}
