@@ -21,6 +21,7 @@
 /* e.g. "1-icu72.1" */
 const char *analyzer_version(void);
 
+#define ANALYZER_TEXT_BYTES_MAX (256u << 20)
 #define ANALYZER_TOKEN_BYTES_MAX 128 /* longer words are cut at a character */
 
 enum token_kind {
@@ -41,13 +42,18 @@ struct token {
 /* Returns STATUS_OK to go on; anything else ends the analysis with that status. */
 typedef enum status (*analyzer_sink)(void *context, const struct token *token);
 
-/* Calls `sink` for each token of the text, in order. STATUS_NO_MEMORY, STATUS_TOO_LARGE above 256
- * MiB, or what the sink ended it with. */
+/* Calls `sink` for each token of the text, in order. STATUS_NO_MEMORY, STATUS_TOO_LARGE above
+ * ANALYZER_TEXT_BYTES_MAX, or what the sink ended it with. */
 MUST_CHECK enum status analyzer_run(const char *bytes, size_t size, analyzer_sink sink,
                                     void *context);
 
 /* Case folding as the substring fallback compares: NFKC and full case folding, nothing dropped. The
  * caller frees `ret`. */
 MUST_CHECK enum status analyzer_fold(const char *bytes, size_t size, char **ret, size_t *ret_size);
+
+/* The same without an allocation, for texts whose characters all fold by themselves, which is most
+ * of them: `ret` has room for `size` bytes, which is enough. False, and `ret` in disorder, when the
+ * text has a character that does not, or malformed UTF-8. */
+bool analyzer_fold_lone(const char *bytes, size_t size, char *ret, size_t *ret_size);
 
 #endif

@@ -8,15 +8,13 @@
 #include <unicode/uscript.h>
 #include <unicode/ustring.h>
 
-#define TEXT_BYTES_MAX (256u << 20)
-
 /* A word is cut before it is folded; canonical decomposition makes at most four units of one, full
  * case folding at most three. */
 #define FOLD_UNITS_MAX ANALYZER_TOKEN_BYTES_MAX
 #define FOLD_DECOMPOSED_MAX (4 * FOLD_UNITS_MAX)
 #define FOLD_FOLDED_MAX (3 * FOLD_DECOMPOSED_MAX)
 
-static const UNormalizer2 *compatibility_form(void)
+const UNormalizer2 *compatibility_form(void)
 {
     UErrorCode failure = U_ZERO_ERROR;
     const UNormalizer2 *form = unorm2_getNFKCInstance(&failure);
@@ -162,7 +160,7 @@ enum status wide_text_create(const char *bytes, size_t size, struct wide_text *r
 
     ret->owned = NULL;
     ret->is_ascii = false;
-    if (size > TEXT_BYTES_MAX)
+    if (size > ANALYZER_TEXT_BYTES_MAX)
         return STATUS_TOO_LARGE;
     if (text_is_ascii(bytes, size))
         return widen_ascii(bytes, size, ret);
@@ -249,66 +247,4 @@ size_t word_fold(const UChar *units, int32_t length, char ret[ANALYZER_TOKEN_BYT
     length =
         u_strFoldCase(folded, FOLD_FOLDED_MAX, decomposed, length, U_FOLD_CASE_DEFAULT, &failure);
     return U_SUCCESS(failure) ? narrow(folded, length, ret) : 0;
-}
-
-/* ---- folding of whole texts ---- */
-
-static enum status fold_ascii_text(const char *bytes, size_t size, char **ret, size_t *ret_size)
-{
-    char *folded = malloc(size + 1);
-
-    if (!folded)
-        return STATUS_NO_MEMORY;
-    for (size_t i = 0; i < size; i++)
-        folded[i] = (char) (bytes[i] >= 'A' && bytes[i] <= 'Z' ? bytes[i] + ('a' - 'A') : bytes[i]);
-    folded[size] = '\0';
-    *ret = folded;
-    *ret_size = size;
-    return STATUS_OK;
-}
-
-static enum status to_utf8(const UChar *units, int32_t length, char **ret, size_t *ret_size)
-{
-    size_t capacity = (size_t) length * 3 + 1;
-    UErrorCode failure = U_ZERO_ERROR;
-    int32_t size = 0;
-    AUTO_FREE char *bytes = NULL;
-
-    if (capacity > INT32_MAX)
-        return STATUS_TOO_LARGE;
-    bytes = malloc(capacity);
-    if (!bytes)
-        return STATUS_NO_MEMORY;
-    (void) u_strToUTF8WithSub(bytes, (int32_t) capacity, &size, units, length, 0xFFFD, NULL,
-                              &failure);
-    if (U_FAILURE(failure))
-        return STATUS_INTERNAL;
-    *ret = TAKE_PTR(bytes);
-    *ret_size = (size_t) size;
-    return STATUS_OK;
-}
-
-enum status analyzer_fold(const char *bytes, size_t size, char **ret, size_t *ret_size)
-{
-    AUTO_WIDE struct wide_text wide = {.owned = NULL};
-    AUTO_FREE UChar *folded = NULL;
-    UErrorCode failure = U_ZERO_ERROR;
-
-    if (size <= TEXT_BYTES_MAX && text_is_ascii(bytes, size))
-        return fold_ascii_text(bytes, size, ret, ret_size);
-    enum status status = wide_text_create(bytes, size, &wide);
-    if (status != STATUS_OK)
-        return status;
-    if (wide.length > INT32_MAX / 4)
-        return STATUS_TOO_LARGE;
-
-    int32_t capacity = 3 * wide.length + 1;
-    folded = malloc((size_t) capacity * sizeof *folded);
-    if (!folded)
-        return STATUS_NO_MEMORY;
-    int32_t length =
-        u_strFoldCase(folded, capacity, wide.units, wide.length, U_FOLD_CASE_DEFAULT, &failure);
-    if (U_FAILURE(failure))
-        return STATUS_INTERNAL;
-    return to_utf8(folded, length, ret, ret_size);
 }

@@ -8,6 +8,7 @@
 
 #include "core/analyzer.h"
 
+#include <unicode/unorm2.h>
 #include <unicode/utf16.h>
 #include <unicode/utypes.h>
 
@@ -45,7 +46,10 @@ struct wide_text {
     UChar local[WIDE_TEXT_LOCAL];
 };
 
-/* STATUS_TOO_LARGE above a quarter of a gigabyte; STATUS_NO_MEMORY. */
+/* ICU's NFKC; NULL when it cannot load its data. */
+const UNormalizer2 *compatibility_form(void);
+
+/* STATUS_TOO_LARGE above ANALYZER_TEXT_BYTES_MAX; STATUS_NO_MEMORY. */
 MUST_CHECK enum status wide_text_create(const char *bytes, size_t size, struct wide_text *ret);
 void wide_text_destroy(struct wide_text *text);
 #define AUTO_WIDE CLEANUP(wide_text_destroy)

@@ -3,7 +3,6 @@
 #include "core/analyzer.h"
 #include "core/index_private.h"
 #include "core/json_scan.h"
-#include "core/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,9 @@
 struct needle {
     char *bytes; /* folded; ends in a NUL */
     size_t size;
-    bool is_ascii;
     bool is_plain; /* it stands in JSON text as it is: nothing in it would be escaped */
+    char *scratch; /* a document's bytes, folded */
+    size_t capacity;
 };
 
 static void strip(const char **bytes, size_t *size)
@@ -47,7 +47,6 @@ enum status needle_create(const char *text, size_t size, struct needle **ret)
     enum status status = analyzer_fold(text, size, &needle->bytes, &needle->size);
     if (status != STATUS_OK)
         return status;
-    needle->is_ascii = text_is_ascii(needle->bytes, needle->size);
     needle->is_plain = is_plain(needle->bytes, needle->size);
     *ret = TAKE_PTR(needle);
     return STATUS_OK;
@@ -58,6 +57,7 @@ void needle_destroy(struct needle **needle)
     if (!*needle)
         return;
     free((*needle)->bytes);
+    free((*needle)->scratch);
     free(*needle);
     *needle = NULL;
 }
@@ -67,13 +67,28 @@ bool needle_is_empty(const struct needle *needle)
     return needle->size == 0;
 }
 
-/* True when the bytes alone tell that it is not there. A document of plain ASCII without escaped
- * characters holds no other letters than it shows, so that comparing without case finds all. */
-static bool is_ruled_out(const struct needle *needle, const char *document, size_t size)
+static bool make_room(struct needle *needle, size_t size)
 {
-    if (!needle->is_plain || !text_is_ascii(document, size) || strstr(document, "\\u"))
+    if (size <= needle->capacity)
+        return true;
+    char *larger = realloc(needle->scratch, 2 * size);
+    if (!larger)
         return false;
-    return !needle->is_ascii || !strcasestr(document, needle->bytes);
+    needle->scratch = larger;
+    needle->capacity = 2 * size;
+    return true;
+}
+
+/* True when the document's bytes, all members of it, tell that it is not there: none is escaped,
+ * and none folds to other letters than it shows. */
+static bool is_ruled_out(struct needle *needle, const char *document, size_t size)
+{
+    size_t folded = 0;
+
+    return needle->is_plain && make_room(needle, size) &&
+           analyzer_fold_lone(document, size, needle->scratch, &folded) &&
+           !memmem(needle->scratch, folded, needle->bytes, needle->size) &&
+           !memmem(document, size, "\\u", 2);
 }
 
 static int find_in_text(const struct needle *needle, const char *text, size_t size, bool *ret)
@@ -106,7 +121,7 @@ static bool find_content(const char *document, size_t size, struct json_token *r
     return false;
 }
 
-int needle_find(const struct needle *needle, const char *document, size_t size, bool *ret)
+int needle_find(struct needle *needle, const char *document, size_t size, bool *ret)
 {
     AUTO_JSON json_t *tree = NULL;
     struct json_token token;

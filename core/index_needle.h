@@ -23,8 +23,8 @@ bool needle_is_empty(const struct needle *needle);
 
 /* Whether the `content` of a document holds it. `document` is JSON text as core/json_text.h writes
  * it, and ends in a NUL. Returns a result code of SQLite, as the rest of the index does inside:
- * SQLITE_CORRUPT for what is no document. Thread-safe. */
-MUST_CHECK int needle_find(const struct needle *needle, const char *document, size_t size,
-                           bool *ret);
+ * SQLITE_CORRUPT for what is no document. One thread at a time: the needle keeps room to work in.
+ */
+MUST_CHECK int needle_find(struct needle *needle, const char *document, size_t size, bool *ret);
 
 #endif

@@ -363,7 +363,7 @@ enum status index_search(struct index_reader *reader, int64_t scope_id, const st
 
 /* ---- the fallback ---- */
 
-static int weigh_substring(sqlite3_stmt *statement, const struct needle *needle,
+static int weigh_substring(sqlite3_stmt *statement, struct needle *needle,
                            const struct index_filter *filter, struct best *best)
 {
     const char *document = (const char *) sqlite3_column_text(statement, 3);
@@ -385,7 +385,7 @@ static int weigh_substring(sqlite3_stmt *statement, const struct needle *needle,
     return result;
 }
 
-static int scan_facts(struct index_reader *reader, int64_t scope_id, const struct needle *needle,
+static int scan_facts(struct index_reader *reader, int64_t scope_id, struct needle *needle,
                       const struct index_filter *filter, struct best *best)
 {
     AUTO_RESET sqlite3_stmt *statement = NULL;

@@ -218,6 +218,68 @@ Test(analyzer, folding_for_the_fallback_drops_nothing)
     }
 }
 
+/* Whatever it folds, it folds as ICU does: a text with U+2026 at its end goes the long way. */
+static void expect_as_the_long_way(const char *bytes, size_t size)
+{
+    static const char ellipsis[] = "\u2026";
+    char quick[64];
+    char longer[64];
+    AUTO_FREE char *folded = NULL;
+    size_t quick_size = 0;
+    size_t folded_size = 0;
+
+    if (!analyzer_fold_lone(bytes, size, quick, &quick_size))
+        return;
+    memcpy(longer, bytes, size);
+    memcpy(longer + size, ellipsis, sizeof ellipsis - 1);
+    cr_assert(not(analyzer_fold_lone(longer, size + sizeof ellipsis - 1, longer, &folded_size)));
+    memcpy(longer, bytes, size);
+    memcpy(longer + size, ellipsis, sizeof ellipsis - 1);
+    cr_assert(eq(int, analyzer_fold(longer, size + sizeof ellipsis - 1, &folded, &folded_size),
+                 STATUS_OK));
+    cr_assert(eq(sz, folded_size, quick_size + 3), "of %.*s", (int) size, bytes);
+    cr_assert(memcmp(folded, quick, quick_size) == 0, "of %.*s", (int) size, bytes);
+}
+
+Test(analyzer, folding_character_by_character_gives_the_same)
+{
+    /* What may join with a neighbour: letters, marks, parts of hangul, a sigma at the end. */
+    static const char *const neighbours[] = {"",       "A",      "e",      "\u0301",
+                                             "\u3099", "\u1161", "\u11a8", "\uac00",
+                                             "\u03a3", "\u4e00", "\uff21"};
+
+    for (uint32_t character = 1; character < 0x11000; character++) {
+        char bytes[4];
+        size_t size = text_encode(character, bytes);
+        if (character >= 0xd800 && character < 0xe000)
+            continue;
+        for (size_t i = 0; i < ARRAY_SIZE(neighbours); i++) {
+            char text[40];
+            int length =
+                snprintf(text, sizeof text, "Words of ASCII %s%.*s%s", neighbours[i], (int) size,
+                         bytes, neighbours[(i * 7 + character) % ARRAY_SIZE(neighbours)]);
+            expect_as_the_long_way(text, (size_t) length);
+        }
+    }
+}
+
+Test(analyzer, most_texts_fold_character_by_character)
+{
+    static const char *const texts[] = {"Drinks GREEN tea, at 5.", "caf\u00e9 na\u00efve",
+                                        "用户喜欢绿茶，每天三杯。", "\u201cquoted\u201d \u2014 so",
+                                        "\u0447\u0430\u0439"};
+    static const char *const others[] = {"\u00c9", "Stra\u00dfe", "e\u0301",
+                                         "\ufb01", "bad\xff",     "\u212a"};
+    char folded[64];
+    size_t size;
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        cr_expect(analyzer_fold_lone(texts[i], strlen(texts[i]), folded, &size), "%s", texts[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        cr_expect(not(analyzer_fold_lone(others[i], strlen(others[i]), folded, &size)), "%s",
+                  others[i]);
+}
+
 Test(analyzer, its_version_names_the_library_of_characters)
 {
     int version, major, minor;
