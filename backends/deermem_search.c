@@ -106,8 +106,13 @@ static void write_hit(struct text *text, const struct search_hit *hit, bool subs
 {
     text_append_string(text, "{\"fact\":");
     text_append(text, hit->hit.document, hit->hit.document_size);
-    text_append_format(text, ",\"score\":%.9g,\"matchType\":\"%s\",\"retrieval\":{\"bm25\":%.9g}}",
-                       hit->hit.score, substring ? "substring" : "fts5", hit->hit.relevance);
+    text_append_string(text, ",\"score\":");
+    text_append_decimal(text, hit->hit.score);
+    text_append_string(text,
+                       substring ? ",\"matchType\":\"substring\"" : ",\"matchType\":\"fts5\"");
+    text_append_string(text, ",\"retrieval\":{\"bm25\":");
+    text_append_decimal(text, hit->hit.relevance);
+    text_append_string(text, "}}");
 }
 
 static void write_result(struct text *text, const struct wish *wish, const struct scope *scopes,

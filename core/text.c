@@ -1,5 +1,6 @@
 #include "core/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,25 +51,58 @@ void text_append_char(struct text *text, char character)
     text_append(text, &character, 1);
 }
 
+/* Most formats fit into what is left, so that they are worked out once. */
 void text_append_format(struct text *text, const char *format, ...)
 {
     va_list arguments;
+    size_t room = text->bytes && !text->failed ? text->capacity - text->size : 0;
 
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = vsnprintf(room ? text->bytes + text->size : NULL, room, format, arguments);
     va_end(arguments);
     if (length < 0) {
         text->failed = true;
         return;
     }
-
-    text_reserve(text, (size_t) length);
-    if (text->failed)
-        return;
-    va_start(arguments, format);
-    (void) vsnprintf(text->bytes + text->size, (size_t) length + 1, format, arguments);
-    va_end(arguments);
+    if ((size_t) length >= room) {
+        text_reserve(text, (size_t) length);
+        if (text->failed)
+            return;
+        va_start(arguments, format);
+        (void) vsnprintf(text->bytes + text->size, (size_t) length + 1, format, arguments);
+        va_end(arguments);
+    }
     text->size += (size_t) length;
+}
+
+#define DECIMALS 9
+#define DECIMALS_SCALE 1e9
+
+void text_append_decimal(struct text *text, double value)
+{
+    char digits[1 + 10 + 1 + DECIMALS]; /* filled from its end */
+    char *const end = digits + sizeof digits;
+    char *at = end;
+    int decimals = DECIMALS;
+
+    if (!(fabs(value) < DECIMALS_SCALE)) {
+        text_append_format(text, "%.*g", DECIMALS, isfinite(value) ? value : 0.0);
+        return;
+    }
+    uint64_t scaled = (uint64_t) llround(fabs(value) * DECIMALS_SCALE);
+    bool negative = value < 0 && scaled > 0;
+    for (; decimals > 0 && scaled % 10 == 0; decimals--)
+        scaled /= 10;
+    for (int i = 0; i < decimals; i++, scaled /= 10)
+        *--at = (char) ('0' + scaled % 10);
+    if (decimals > 0)
+        *--at = '.';
+    do
+        *--at = (char) ('0' + scaled % 10);
+    while ((scaled /= 10) > 0);
+    if (negative)
+        *--at = '-';
+    text_append(text, at, (size_t) (end - at));
 }
 
 void text_clear(struct text *text)

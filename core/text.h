@@ -25,6 +25,10 @@ void text_append_string(struct text *text, const char *string);
 void text_append_char(struct text *text, char character);
 void text_append_format(struct text *text, const char *format, ...) PRINTF(2, 3);
 
+/* A number as JSON has it, with up to nine decimals and none that are zero at the end; 0 for what
+ * is no number, and digits and exponent from a thousand million on. */
+void text_append_decimal(struct text *text, double value);
+
 /* Makes room for `size` more bytes. */
 void text_reserve(struct text *text, size_t size);
 

@@ -8,6 +8,8 @@
 #include "ipc/client_private.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -139,8 +141,10 @@ int connection_ready(struct connection *connection)
         connection_drop(connection);
     }
     connection->pid = getpid();
-    if (open_socket(connection))
+    if (open_socket(connection)) {
+        read_events(connection); /* the descriptor tells only of what comes after a first look */
         return MEMSYNC_OK;
+    }
     int error = errno;
     connection_drop(connection);
     return client_fail(error == EINVAL ? MEMSYNC_BAD_ENDPOINT : MEMSYNC_NO_MEMORY,
@@ -178,26 +182,53 @@ static long remaining_ms(uint64_t deadline_ns)
     return now >= deadline_ns ? 0 : (long) ((deadline_ns - now + 999999) / 1000000);
 }
 
-/* One turn of waiting. MEMSYNC_OK: something happened, or a signal came; look again. */
+static int descriptor_of(void *socket)
+{
+    int fd = -1;
+    size_t size = sizeof fd;
+
+    return zmq_getsockopt(socket, ZMQ_FD, &fd, &size) < 0 ? -1 : fd;
+}
+
+static bool has_message(void *socket)
+{
+    int events = 0;
+    size_t size = sizeof events;
+
+    return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN);
+}
+
+static int poll_timeout(long ms)
+{
+    return ms > INT_MAX ? INT_MAX : (int) ms;
+}
+
+/* One turn of waiting. MEMSYNC_OK: something happened, or a signal came; look again.
+ *
+ * A socket's descriptor tells only of what came since somebody found nothing: has_message() of the
+ * one, read_events() of the monitor, which nobody else reads. (zmq_poll() would ask both before and
+ * after, each time.) */
 static int poll_once(struct connection *connection, struct wake *wake, uint64_t deadline_ns,
                      bool *ret_readable)
 {
     long timeout_ms = remaining_ms(deadline_ns);
-    zmq_pollitem_t items[] = {
-        {connection->socket, 0, ZMQ_POLLIN, 0},
-        {connection->monitor, 0, ZMQ_POLLIN, 0},
-        {NULL, wake->fd, ZMQ_POLLIN, 0},
-    };
 
     if (wake_take(wake))
         return client_fail(MEMSYNC_INTERRUPTED, "interrupted");
-    int ready = zmq_poll(items, 3, timeout_ms);
-    *ret_readable = ready > 0 && (items[0].revents & ZMQ_POLLIN);
+    *ret_readable = has_message(connection->socket);
     if (*ret_readable)
         return MEMSYNC_OK;
+    struct pollfd fds[] = {
+        {.fd = descriptor_of(connection->socket), .events = POLLIN},
+        {.fd = descriptor_of(connection->monitor), .events = POLLIN},
+        {.fd = wake->fd, .events = POLLIN},
+    };
+    int ready = poll(fds, 3, poll_timeout(timeout_ms));
     if (ready < 0 && errno != EINTR)
-        return client_fail(MEMSYNC_NO_MEMORY, "cannot wait: %s", zmq_strerror(errno));
-    if (ready > 0 && (items[1].revents & ZMQ_POLLIN))
+        return client_fail(MEMSYNC_NO_MEMORY, "cannot wait: %s", strerror(errno));
+    if (ready > 0 && fds[0].revents)
+        return MEMSYNC_OK;
+    if (ready > 0 && fds[1].revents)
         read_events(connection);
     if (connection->is_broken && !connection->is_patient)
         return judge_break(connection);

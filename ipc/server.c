@@ -4,6 +4,7 @@
 #include "core/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -163,22 +164,32 @@ static int sleep_ms(const struct server *server)
     return ms < TURN_MS_MAX ? ms : TURN_MS_MAX;
 }
 
-/* Waits for news, which the turn that follows looks at. */
+static int descriptor_of(void *socket)
+{
+    int fd = -1;
+    size_t size = sizeof fd;
+
+    return zmq_getsockopt(socket, ZMQ_FD, &fd, &size) < 0 ? -1 : fd;
+}
+
+/* Waits for news, which the turn that follows looks at. A socket's descriptor tells only of what
+ * came since a receive found nothing: so end both turn() and monitor_read(), and nothing may be
+ * sent in between. (zmq_poll() would ask each socket before and after, ten calls of the system for
+ * a request.) */
 static enum status wait_for_news(struct server *server, struct error *error)
 {
-    zmq_pollitem_t items[] = {
-        {.socket = server->router, .events = ZMQ_POLLIN},
-        {.socket = server->monitor, .events = ZMQ_POLLIN},
-        {.fd = server->wake_fd, .events = ZMQ_POLLIN},
+    struct pollfd fds[] = {
+        {.fd = descriptor_of(server->router), .events = POLLIN},
+        {.fd = descriptor_of(server->monitor), .events = POLLIN},
+        {.fd = server->wake_fd, .events = POLLIN},
     };
     uint64_t ignored = 0;
 
-    if (zmq_poll(items, ARRAY_SIZE(items), sleep_ms(server)) < 0 && errno != EINTR)
-        return error_set(error, STATUS_INTERNAL, NULL, "cannot wait for requests: %s",
-                         zmq_strerror(errno));
-    if (items[1].revents)
+    if (poll(fds, ARRAY_SIZE(fds), sleep_ms(server)) < 0 && errno != EINTR)
+        return error_set_errno(error, errno, NULL, "cannot wait for requests");
+    if (fds[1].revents)
         monitor_read(server);
-    if (items[2].revents)
+    if (fds[2].revents)
         (void) !read(server->wake_fd, &ignored, sizeof ignored);
     return STATUS_OK;
 }
@@ -188,13 +199,13 @@ static bool turn(struct server *server)
 {
     unsigned count = 0;
 
-    while (count < MESSAGES_PER_TURN && request_serve_one(server))
-        count++;
     send_done(server);
     answer_expired(server, false);
     if (server->handler.tick)
         server->handler.tick(server->handler.context);
-    if (count < MESSAGES_PER_TURN)
+    while (count < MESSAGES_PER_TURN && request_serve_one(server))
+        count++;
+    if (count < MESSAGES_PER_TURN && !server->monitor_has_more)
         return false;
     monitor_read(server); /* since there is no wait that would do so */
     return true;
@@ -214,6 +225,7 @@ static enum status serve(struct server *server, struct error *error)
 {
     enum status status = STATUS_OK;
 
+    monitor_read(server); /* its descriptor tells only of what comes after a first look */
     while (status == STATUS_OK && !is_drained(server)) {
         if (!turn(server) && !is_drained(server))
             status = wait_for_news(server, error);

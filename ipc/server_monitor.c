@@ -56,13 +56,15 @@ static void note_event(struct server *server, zmq_msg_t *frame)
 
 void monitor_read(struct server *server)
 {
+    unsigned count = 0;
     zmq_msg_t frame;
 
     (void) zmq_msg_init(&frame);
-    for (unsigned i = 0; i < EVENTS_PER_CALL && receive(server->monitor, &frame); i++) {
+    for (; count < EVENTS_PER_CALL && receive(server->monitor, &frame); count++) {
         note_event(server, &frame);
         while (zmq_msg_more(&frame) && receive(server->monitor, &frame))
             continue; /* the endpoint's name */
     }
     (void) zmq_msg_close(&frame);
+    server->monitor_has_more = count == EVENTS_PER_CALL;
 }

@@ -166,6 +166,7 @@ struct server {
     bool is_ipc;                   /* set once */
     void *router;                  /* serving thread */
     void *monitor;                 /* serving thread */
+    bool monitor_has_more;         /* serving thread */
     int wake_fd;                   /* set once; written by anybody who has news */
     _Atomic unsigned drain_ms;
     atomic_bool stopping;
@@ -213,7 +214,8 @@ void server_free(struct server *server);
 
 /* Has libzmq report connections that come and go. */
 MUST_CHECK enum status monitor_open(struct server *server, struct error *error);
-/* Takes what happened to connections since the last call. */
+/* Takes what happened to connections since the last call; `monitor_has_more` tells when there may
+ * be more of it than is taken at once. */
 void monitor_read(struct server *server);
 
 #endif

@@ -1,6 +1,7 @@
 #include "core/text.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <string.h>
 
 Test(text, an_empty_one_is_a_string)
@@ -29,6 +30,38 @@ Test(text, grows_and_stays_terminated)
     text_append_string(&text, "");
     cr_expect_eq(text.size, 5003);
     cr_expect_eq(memcmp(text.bytes + 5000, "a\0b", 4), 0);
+}
+
+Test(text, numbers_have_the_decimals_that_they_need)
+{
+    const struct {
+        double value;
+        const char *text;
+    } rows[] = {
+        {0, "0"},
+        {-0.0, "0"},
+        {1, "1"},
+        {0.5, "0.5"},
+        {-2.25, "-2.25"},
+        {100, "100"},
+        {0.05, "0.05"},
+        {0.000000001, "0.000000001"},
+        {0.0000000001, "0"},
+        {-0.0000000001, "0"},
+        {3.14159265358979, "3.141592654"},
+        {0.9999999999, "1"},
+        {999999999.75, "999999999.75"},
+        {1e9, "1e+09"},
+        {-2.5e300, "-2.5e+300"},
+        {NAN, "0"},
+        {-INFINITY, "0"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        AUTO_TEXT struct text text = {0};
+        text_append_decimal(&text, rows[i].value);
+        cr_expect_str_eq(text_string(&text), rows[i].text, "row %zu: %s", i, text_string(&text));
+    }
 }
 
 Test(text, formats_of_any_length_fit)
