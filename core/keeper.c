@@ -303,7 +303,7 @@ static enum status pass_check(void *context, size_t index)
 
     if (!atomic_load(&pass->keeper->stopping))
         check_bucket(pass->keeper, &pass->buckets.items[index], true);
-    atomic_fetch_add(&pass->keeper->store->build_done, 1);
+    build_progress_looked(pass->keeper->store->progress);
     return STATUS_OK;
 }
 
@@ -361,6 +361,7 @@ static void look_at_everything(struct keeper *keeper)
 
     if (atomic_load(&store->suspended))
         return;
+    build_progress_begin(store->progress);
     atomic_store(&store->rebuild_wanted, false);
     enum status status = bucket_list_all(store->buckets, collect_bucket, &pass, &error);
     if (status != STATUS_OK) {
@@ -372,10 +373,10 @@ static void look_at_everything(struct keeper *keeper)
     }
     pass.listed = pass.buckets.count;
     add_indexed_buckets(&pass);
-    atomic_store(&store->build_done, 0);
-    atomic_store(&store->build_total, pass.buckets.count);
+    build_progress_listed(store->progress, pass.buckets.count);
     if (reader_pool_run(store->pool, pass.buckets.count, pass_check, &pass) != STATUS_OK)
         log_debug("watch.pass", "what=\"ended early\"");
+    build_progress_all_looked(store->progress);
     for (size_t i = 0; i < pass.buckets.count; i++) {
         if (add_bucket(keeper, pass.buckets.items[i].has_user, pass.buckets.items[i].name) !=
             STATUS_OK)
@@ -455,6 +456,7 @@ static void keep_house(struct keeper *keeper)
     enum status status = store_check_volume(keeper->store, NULL);
     (void) status;
     follow_accepted_volume(keeper);
+    build_progress_tick(keeper->store->progress);
     if (atomic_load(&keeper->store->rebuild_wanted) || !keeper->first_pass_done)
         look_at_everything(keeper);
     if (now_ns >= keeper->listing_due_ns) {
