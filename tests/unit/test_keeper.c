@@ -349,3 +349,25 @@ Test(keeper, without_a_volume_it_waits_for_one)
     (void) temp_volume_add(store->volume, "u", "a", "f1", "note one");
     cr_expect(shows("u/a", "f1=one"));
 }
+
+/* While somebody always waits for the index there is no idle moment, and merging has to be done. */
+Test(keeper, maintenance_takes_its_turn_among_others_that_never_end)
+{
+    bool had_a_turn = false;
+
+    temp_store_open(store);
+    struct install_queue *installs = store->store->installs;
+    uint64_t place = install_queue_enter(installs);
+    install_queue_wait(installs, place);
+    start();
+    for (unsigned i = 0; !had_a_turn && i < LONG_MS; i++) {
+        temp_nap();
+        uint64_t next = install_queue_enter(installs);
+        had_a_turn = next != place + 1; /* somebody is between, on an empty volume */
+        install_queue_leave(installs, place);
+        install_queue_wait(installs, next);
+        place = next;
+    }
+    install_queue_leave(installs, place);
+    cr_expect(had_a_turn);
+}
