@@ -262,10 +262,18 @@ chaos: chaos-kill
 .PHONY: bench bench-quick
 bench: deps ## how fast it is, beside floors of the same run; table and build/bench.json: BENCH="--only NAME"
 	$(Q)$(SUBMAKE) bench-programs
-	$(Q)$(PYTHON) tests/bench/bench.py --build build/plain --json build/bench.json $(BENCH)
+	$(Q)$(PYTHON) tests/bench/bench.py --build build/plain --json build/bench.json \
+		--charts build/charts $(BENCH)
 
 bench-quick: override BENCH += --quick
-bench-quick: bench ## the same with smaller volumes and one run of each, about three minutes
+bench-quick: bench ## the same with smaller volumes and one run of each, about five minutes
+
+TIME ?= 3600
+.PHONY: soak
+soak: deps ## does an agent grow that works for long? an hour of mixed load: TIME=60 SEED=1
+	$(Q)$(SUBMAKE) all
+	$(Q)$(PYTHON) tests/bench/soak.py --time $(TIME) --seed $(SEED) --build build/plain \
+		--json build/soak.json --svg build/soak.svg
 
 .PHONY: model
 model: deps-model ## the protocol's model under spin: as it is, then with each rule left out

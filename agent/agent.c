@@ -491,6 +491,16 @@ void agent_log_state(struct agent *agent)
     log_notice("agent.state", "status=%s", text_string(&state));
 }
 
+/* Until the index is whole: how much of it is. */
+static void append_build(const json_t *build, struct text *text)
+{
+    const char *phase = json_string_value(json_object_get(build, "phase"));
+
+    if (phase && strcmp(phase, "done") != 0)
+        text_append_format(text, ", index %lld %% built",
+                           (long long) json_integer_value(json_object_get(build, "percent")));
+}
+
 void agent_status_line(struct agent *agent, struct text *text)
 {
     AUTO_TEXT struct text state = {0};
@@ -516,6 +526,7 @@ void agent_status_line(struct agent *agent, struct text *text)
         (long long) json_integer_value(json_object_get(sync, "buckets")),
         (long long) json_integer_value(json_object_get(sync, "waiting")) +
             (long long) json_integer_value(json_object_get(sync, "running")));
+    append_build(json_object_get(status, "build"), text);
 }
 
 /* ---- serving ---- */

@@ -382,7 +382,31 @@ static void describe_index(const struct store *store, const struct index_totals 
                        install_queue_length(store->installs));
 }
 
-static void describe_sync(struct store *store, struct text *text)
+static void describe_build(struct store *store, const struct build_figures *figures,
+                           struct text *text)
+{
+    static const struct build_figures none = {.phase = BUILD_WAITING};
+
+    /* What the figures tell of is over when the pass that builds a lost index is to come yet. */
+    if (atomic_load(&store->rebuild_wanted))
+        figures = &none;
+    text_append_format(text,
+                       ",\"build\":{\"phase\":\"%s\",\"percent\":%u,\"scopes_done\":%" PRIu64
+                       ",\"scopes_total\":%" PRIu64 ",\"scopes_failed\":%" PRIu64,
+                       build_phase_name(figures->phase), figures->percent, figures->scopes_done,
+                       figures->scopes_total, figures->scopes_failed);
+    text_append_format(text,
+                       ",\"facts\":%" PRIu64 ",\"facts_built\":%" PRIu64
+                       ",\"facts_per_second\":%.0f,\"elapsed_ms\":%" PRIu64,
+                       figures->facts, figures->built_facts, figures->facts_per_second,
+                       figures->elapsed_ns / NS_PER_MS);
+    if (figures->has_remaining)
+        text_append_format(text, ",\"remaining_ms\":%" PRIu64, figures->remaining_ns / NS_PER_MS);
+    text_append_char(text, '}');
+}
+
+static void describe_sync(struct store *store, const struct build_figures *figures,
+                          struct text *text)
 {
     struct refresh_table_counts table;
     struct store_counters *counters = &store->counters;
@@ -392,7 +416,7 @@ static void describe_sync(struct store *store, struct text *text)
                        ",\"sync\":{\"buckets\":%" PRIu64 ",\"compared\":%" PRIu64
                        ",\"waiting\":%" PRIu64 ",\"running\":%" PRIu64
                        ",\"oldest_running_ms\":%" PRIu64 ",\"unreadable_scopes\":%" PRIu64,
-                       atomic_load(&store->build_total), atomic_load(&store->build_done),
+                       figures->users_total, figures->users_looked,
                        table.wanted_urgent + table.wanted_background, table.running,
                        table.oldest_running_ns / NS_PER_MS, scope_notes_failing(store->notes));
     text_append_format(text,
@@ -506,11 +530,14 @@ static void describe_problems(struct backend *backend, const struct index_summar
 void deermem_describe(struct backend *backend, struct text *members)
 {
     AUTO_INDEX_SUMMARY struct index_summary summary = {0};
+    struct build_figures figures;
 
     read_index_summary(backend, &summary);
+    build_progress_figures(backend->store->progress, &figures);
     describe_volume(backend->store, members);
     describe_index(backend->store, &summary.totals, members);
-    describe_sync(backend->store, members);
+    describe_build(backend->store, &figures, members);
+    describe_sync(backend->store, &figures, members);
     describe_writes(backend->store, members);
     describe_watch(backend->keeper, members);
     describe_problems(backend, &summary, members);

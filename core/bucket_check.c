@@ -61,6 +61,7 @@ void bucket_check_destroy(struct bucket_check **check_address)
 struct look {
     struct bucket_check *check;
     bool has_user;
+    bool in_pass; /* one of the looks at everything, whose progress is told */
     const char *bucket;
     uint64_t epoch; /* of the index, before its rows were read */
     struct live_state live;
@@ -85,6 +86,8 @@ static void ask(struct look *look, const struct scope *scope)
     uint64_t number;
 
     look->out_of_step = true;
+    if (look->in_pass)
+        build_progress_asked(look->check->store->progress, scope);
     if (refresh_request(look->check->store->refreshes, scope, REFRESH_BACKGROUND, REFRESH_WISH_NONE,
                         &number) != STATUS_OK)
         look->failed = true;
@@ -113,6 +116,14 @@ static void note_readable(const struct look *look, const struct scope *scope)
                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent);
 }
 
+static void note_in_step(const struct look *look, const struct scope *scope,
+                         const struct index_scope *row)
+{
+    note_readable(look, scope);
+    if (look->in_pass)
+        build_progress_in_step(look->check->store->progress, row->facts);
+}
+
 /* A scope that the index holds. */
 static enum status take_row(void *context, const struct scope *scope, const struct index_scope *row)
 {
@@ -130,7 +141,7 @@ static enum status take_row(void *context, const struct scope *scope, const stru
             : !freshness_in_step(&row->synced, row->facts, &look->live, true))
         ask(look, scope);
     else
-        note_readable(look, scope);
+        note_in_step(look, scope, row);
     return STATUS_OK;
 }
 
@@ -255,6 +266,7 @@ enum status bucket_check_run(struct bucket_check *check, bool has_user, const ch
 {
     AUTO_LOOK struct look look = {.check = check,
                                   .has_user = has_user,
+                                  .in_pass = quick,
                                   .bucket = bucket,
                                   .epoch = index_epoch(check->store->index)};
     struct scope scope;

@@ -20,6 +20,9 @@
 #define HOUSEKEEPING_NS NS_PER_SECOND
 #define MAINTENANCE_MS 15 /* of merging at a time, so that nobody waits longer for a turn */
 #define MAINTENANCE_PAUSE_NS (30 * NS_PER_MS) /* while there is more to do */
+/* Idle moments may never come: then merging takes its turn like everybody else, or what was deleted
+ * would pile up for as long as the writes go on. */
+#define MAINTENANCE_PATIENCE_NS (250 * NS_PER_MS)
 #define CHECKS_A_TURN 256
 
 struct bucket_name {
@@ -64,6 +67,7 @@ struct keeper {
     bool first_pass_done;
     uint64_t housekeeping_due_ns;
     uint64_t maintenance_due_ns;
+    uint64_t maintained_ns; /* when it last had a turn */
     uint64_t listing_due_ns;
     struct log_gate inotify_gate;
     struct log_gate listing_gate;
@@ -303,7 +307,7 @@ static enum status pass_check(void *context, size_t index)
 
     if (!atomic_load(&pass->keeper->stopping))
         check_bucket(pass->keeper, &pass->buckets.items[index], true);
-    atomic_fetch_add(&pass->keeper->store->build_done, 1);
+    build_progress_looked(pass->keeper->store->progress);
     return STATUS_OK;
 }
 
@@ -361,6 +365,7 @@ static void look_at_everything(struct keeper *keeper)
 
     if (atomic_load(&store->suspended))
         return;
+    build_progress_begin(store->progress);
     atomic_store(&store->rebuild_wanted, false);
     enum status status = bucket_list_all(store->buckets, collect_bucket, &pass, &error);
     if (status != STATUS_OK) {
@@ -372,10 +377,10 @@ static void look_at_everything(struct keeper *keeper)
     }
     pass.listed = pass.buckets.count;
     add_indexed_buckets(&pass);
-    atomic_store(&store->build_done, 0);
-    atomic_store(&store->build_total, pass.buckets.count);
+    build_progress_listed(store->progress, pass.buckets.count);
     if (reader_pool_run(store->pool, pass.buckets.count, pass_check, &pass) != STATUS_OK)
         log_debug("watch.pass", "what=\"ended early\"");
+    build_progress_all_looked(store->progress);
     for (size_t i = 0; i < pass.buckets.count; i++) {
         if (add_bucket(keeper, pass.buckets.items[i].has_user, pass.buckets.items[i].name) !=
             STATUS_OK)
@@ -391,9 +396,24 @@ static void look_at_everything(struct keeper *keeper)
 
 /* ---- once a second ---- */
 
+/* False: others are at the index, and it is not too long ago that there was a turn. */
+static bool take_turn(const struct keeper *keeper, uint64_t *ret_place)
+{
+    struct install_queue *installs = keeper->store->installs;
+
+    if (install_queue_try(installs, ret_place))
+        return true;
+    if (clock_monotonic_ns() - keeper->maintained_ns < MAINTENANCE_PATIENCE_NS)
+        return false;
+    *ret_place = install_queue_enter(installs);
+    install_queue_wait(installs, *ret_place);
+    return true;
+}
+
 static void maintain_index(struct keeper *keeper)
 {
     struct store *store = keeper->store;
+    bool more = true;
     uint64_t place;
 
     if (index_file_was_replaced(store->index) || index_is_damaged(store->index)) {
@@ -403,12 +423,13 @@ static void maintain_index(struct keeper *keeper)
                       LOG_VALUE(error.message));
         return;
     }
-    keeper->maintenance_due_ns = clock_monotonic_ns() + HOUSEKEEPING_NS;
-    if (install_queue_try(store->installs, &place)) {
-        if (index_maintain(store->index, MAINTENANCE_MS))
-            keeper->maintenance_due_ns = clock_monotonic_ns() + MAINTENANCE_PAUSE_NS;
+    if (take_turn(keeper, &place)) {
+        more = index_maintain(store->index, MAINTENANCE_MS);
         install_queue_leave(store->installs, place);
+        keeper->maintained_ns = clock_monotonic_ns();
     }
+    keeper->maintenance_due_ns =
+        clock_monotonic_ns() + (more ? MAINTENANCE_PAUSE_NS : HOUSEKEEPING_NS);
 }
 
 static void follow_accepted_volume(struct keeper *keeper)
@@ -455,6 +476,7 @@ static void keep_house(struct keeper *keeper)
     enum status status = store_check_volume(keeper->store, NULL);
     (void) status;
     follow_accepted_volume(keeper);
+    build_progress_tick(keeper->store->progress);
     if (atomic_load(&keeper->store->rebuild_wanted) || !keeper->first_pass_done)
         look_at_everything(keeper);
     if (now_ns >= keeper->listing_due_ns) {

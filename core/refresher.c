@@ -514,6 +514,8 @@ static void run_it(struct store *store, struct index_reader *reader, struct refr
     }
     note_outcome(&refresh);
     count(&refresh);
+    if (!refresh.yields)
+        build_progress_refreshed(store->progress, &run->scope, status, result.facts);
     snapshot_destroy(&refresh.snapshot);
     *ret = result;
     refresh_done(store->refreshes, run, &result,

@@ -156,6 +156,8 @@ enum status store_open(const struct store_options *options, struct store **ret, 
     if (status == STATUS_OK)
         status = scope_notes_create(&store->notes);
     if (status == STATUS_OK)
+        status = build_progress_create(&store->progress);
+    if (status == STATUS_OK)
         status = own_writes_create(&store->own_writes);
     if (status == STATUS_OK)
         status = look_guard_create(&store->looks);
@@ -189,6 +191,7 @@ void store_close(struct store **store_address)
     free(store->readers);
     look_guard_destroy(&store->looks);
     own_writes_destroy(&store->own_writes);
+    build_progress_destroy(&store->progress);
     scope_notes_destroy(&store->notes);
     refresh_table_destroy(&store->refreshes);
     install_queue_destroy(&store->installs);

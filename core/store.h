@@ -6,13 +6,14 @@
  *   1. user lock       flock on the volume; taken with no mutex held
  *   2. refresh table   every scope's slot
  *   3. install queue   a turn at writing the index
- *   4. leaves          scope notes, bucket table, reader pool, log
+ *   4. leaves          scope notes, bucket table, build progress, reader pool, log
  *
  * Under the mutexes of 2-4 nobody touches a file, SQLite or a socket, so no holder can stall.
  */
 #ifndef MEMSYNC_CORE_STORE_H
 #define MEMSYNC_CORE_STORE_H
 
+#include "core/build_progress.h"
 #include "core/index_search.h"
 #include "core/install_queue.h"
 #include "core/look_guard.h"
@@ -79,6 +80,7 @@ struct store {
     struct refresh_table *refreshes;
     struct scope_notes *notes;
     struct own_writes *own_writes;
+    struct build_progress *progress;
     struct look_guard *looks;      /* used where a look may hang */
     struct index_reader **readers; /* one a request thread */
     unsigned reader_count;
@@ -88,8 +90,6 @@ struct store {
     atomic_bool suspended;      /* the volume at the path is not the one the index was built from */
     atomic_bool rebuild_wanted; /* the index was lost: everything should be built again */
     _Atomic unsigned accepts;   /* how often another volume was taken as ours */
-    /* Progress of the first compare or of a rebuild, in buckets. */
-    _Atomic uint64_t build_total, build_done;
     struct store_counters counters;
     store_event_sink event_sink;
     void *event_context;

@@ -3,6 +3,7 @@
 
 #include "ipc/cli/json_print.h"
 #include "ipc/cli/request.h"
+#include "ipc/cli/status_build.h"
 
 #include <string.h>
 #include <time.h>
@@ -32,6 +33,16 @@ static void print_problem(const struct screen *screen, json_t *problem)
     json_print_tree(screen, problem, 2);
 }
 
+/* Only while there is more to do: what an operator waits for after a start. */
+static void print_build(const struct screen *screen, const json_t *build)
+{
+    if (!status_build_is_under_way(build))
+        return;
+    (void) printf("%sbuilding%s  ", screen_style(screen, STYLE_WARNING), screen_end(screen));
+    status_build_print(stdout, build);
+    (void) putchar('\n');
+}
+
 /* Problems come last, where the eye rests. */
 static void print_status(const struct screen *screen, json_t *status)
 {
@@ -39,6 +50,7 @@ static void print_status(const struct screen *screen, json_t *status)
 
     (void) json_object_del(status, "problems");
     json_print_tree(screen, status, 0);
+    print_build(screen, json_object_get(status, "build"));
     for (size_t i = 0; i < json_array_size(problems); i++)
         print_problem(screen, json_array_get(problems, i));
     if (json_array_size(problems) == 0)

@@ -1,6 +1,8 @@
 /* status_view.c - a status that fits a small terminal, or a line. */
 #include "ipc/cli/status_view.h"
 
+#include "ipc/cli/status_build.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -26,11 +28,15 @@ void status_view_print_line(const struct status_numbers *numbers)
         const char *name;
         bool has_rate;
     } fields[] = {
-        {"index", "facts", false},  {"index", "broken", false},    {"ipc", "requests", true},
-        {"ipc", "errors", false},   {"ipc", "timeouts", false},    {"ipc", "waiting", false},
-        {"sync", "searches", true}, {"sync", "compares", true},    {"sync", "refreshes", true},
-        {"sync", "waiting", false}, {"sync", "fresh", false},      {"sync", "refreshed", false},
-        {"sync", "stale", false},   {"sync", "unverified", false},
+        {"build", "percent", false},      {"build", "facts_per_second", false},
+        {"build", "remaining_ms", false}, {"index", "facts", false},
+        {"index", "broken", false},       {"ipc", "requests", true},
+        {"ipc", "errors", false},         {"ipc", "timeouts", false},
+        {"ipc", "waiting", false},        {"sync", "searches", true},
+        {"sync", "compares", true},       {"sync", "refreshes", true},
+        {"sync", "waiting", false},       {"sync", "fresh", false},
+        {"sync", "refreshed", false},     {"sync", "stale", false},
+        {"sync", "unverified", false},
     };
     double rate;
 
@@ -103,6 +109,15 @@ static void put_index(FILE *file, const struct status_numbers *numbers)
                              status_number(numbers, "index", "wal_bytes")) /
                        MIB,
                    is_damaged ? ", DAMAGED" : "");
+}
+
+static void put_build(FILE *file, const struct status_numbers *numbers)
+{
+    const json_t *build = json_object_get(numbers->now, "build");
+
+    put_name(file, status_build_is_under_way(build) ? "building" : "build");
+    status_build_print(file, build);
+    (void) fputc('\n', file);
 }
 
 static void put_watch(FILE *file, const struct status_numbers *numbers)
@@ -198,8 +213,9 @@ static void put_view(FILE *file, const struct status_numbers *numbers)
         const char *section;
         void (*put)(FILE *file, const struct status_numbers *numbers);
     } parts[] = {
-        {"volume", put_volume}, {"index", put_index}, {"watch", put_watch},
-        {"sync", put_counts},   {"ipc", put_ipc},     {"problems", put_problems},
+        {"volume", put_volume},     {"index", put_index}, {"build", put_build},
+        {"watch", put_watch},       {"sync", put_counts}, {"ipc", put_ipc},
+        {"problems", put_problems},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
@@ -215,6 +231,7 @@ static enum style style_of(const char *line)
         enum style style;
     } styles[] = {{"problem", STYLE_BAD},
                   {"no answer", STYLE_BAD},
+                  {"building", STYLE_WARNING},
                   {"no problems", STYLE_GOOD},
                   {"  ", STYLE_PLAIN}};
 

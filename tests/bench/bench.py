@@ -2,7 +2,7 @@
 """Measures the agent; each figure beside a floor that was measured in the same run.
 
     bench.py [--quick] [--only NAME,...] [--runs N] [--seconds S] [--build DIR] [--directory DIR]
-             [--json FILE]
+             [--json FILE] [--charts DIR]
 
 What is measured: --list. Figures are medians over the runs, and p99 the median of the runs' 99th
 percentiles. With --directory the volumes are kept there, and the next run does not write them again.
@@ -22,7 +22,9 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "support")]
 
 # pylint: disable=wrong-import-position
 import builds  # noqa: E402
+import charts  # noqa: E402
 import refreshes  # noqa: E402
+import scaling  # noqa: E402
 import searches  # noqa: E402
 import writes  # noqa: E402
 from harness import Bench, heading  # noqa: E402
@@ -38,6 +40,7 @@ MEASUREMENTS = {
     "writes": writes.measure_writes,
     "poll": builds.measure_polling,
     "memory": builds.measure_memory,
+    "scaling": scaling.measure_scaling,
 }
 
 
@@ -51,6 +54,7 @@ def parse_arguments():
     parser.add_argument("--build", default="build/plain", help="where the programs are")
     parser.add_argument("--directory", help="where volumes are written, and kept (default: $TMPDIR)")
     parser.add_argument("--json", help="write the rows there as well")
+    parser.add_argument("--charts", help="draw what was measured there, as SVG")
     parser.add_argument("--verbose", action="store_true", help="what the programs say")
     return parser.parse_args()
 
@@ -61,6 +65,18 @@ def machine():
         models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     return {"cpus": os.cpu_count(), "model": models[0] if models else model,
             "kernel": platform.release(), "load": os.getloadavg()[0]}
+
+
+def write_charts(bench, told):
+    """One file a chart; its foot says how it was made, and on what."""
+    options = bench.options
+    only = f" --only {options.only}" if options.only else ""
+    runs = f" --runs {options.runs}" if options.runs else ""
+    made_by = (f"bench.py{' --quick' if options.quick else ''}{only}{runs}; "
+               f"{told['cpus']} x {told['model']}, Linux {told['kernel']}")
+    os.makedirs(options.charts, exist_ok=True)
+    for name, (title, panels) in bench.charts.items():
+        charts.write_chart(os.path.join(options.charts, f"{name}.svg"), title, made_by, panels)
 
 
 def main():
@@ -87,6 +103,8 @@ def main():
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"machine": told, "quick": options.quick, "seconds": time.monotonic() - begun,
                        "rows": [row._asdict() for row in bench.rows]}, file, indent=2)
+    if options.charts:
+        write_charts(bench, told)
     missed = sum(row.met is False for row in bench.rows)
     print(f"{len(bench.rows)} rows, {missed} targets missed, "
           f"{time.monotonic() - begun:.0f} s")

@@ -41,6 +41,7 @@ class Bench:
         self.runs = options.runs or (1 if options.quick else 5)
         self.seconds = options.seconds or (1 if options.quick else 2)
         self.rows = []
+        self.charts = {}
         self.keep = options.directory is not None
         self.top = options.directory or tempfile.mkdtemp(prefix="memsync-bench-")
         os.makedirs(self.top, exist_ok=True)
@@ -122,6 +123,11 @@ class Bench:
         row = Row(group, what, value, unit, p99, floor, ratio, target, target_p99, met)
         self.rows.append(row)
         print(format_row(row), flush=True)
+
+
+    def chart(self, name, title, panels):
+        """Keeps a chart, which is drawn when that was asked for."""
+        self.charts[name] = (title, panels)
 
 
 def number(value):

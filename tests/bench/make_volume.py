@@ -79,11 +79,18 @@ def write_new(path, text, made):
     return len(data)
 
 
+def corpus_of(language):
+    """One for all users: its vocabulary takes longer than the facts of many."""
+    if language not in CORPORA:
+        CORPORA[language] = Corpus(0, language)
+    return CORPORA[language]
+
+
 def write_user(root, number, facts, language, seed):
     """The bytes of a user's facts."""
     user = f"u{number}"
     bucket = os.path.join(root, "users", user)
-    corpus = CORPORA.setdefault(language, Corpus(0, language))
+    corpus = corpus_of(language)
     corpus.rng.seed(f"{seed}/{number}")
     made = set()
     total = sum(write_new(fact_path(bucket, f"f{index}"), render_fact(user, index, corpus.fact()), made)

@@ -50,6 +50,9 @@ STATUS = {
     "watch": {"watched": 42, "wanted": 42, "polled": 40},
     "problems": [],
 }
+BUILD = {"phase": "building", "percent": 43, "scopes_done": 430, "scopes_total": 1000,
+         "scopes_failed": 2, "facts": 43000, "facts_built": 43000, "facts_per_second": 18000,
+         "elapsed_ms": 2400, "remaining_ms": 12400}
 
 
 class Search(Case):
@@ -240,6 +243,18 @@ class Terminal(Case):
         rate = float(re.search(r"(?m)^  requests +100 +([0-9.]+)/s", text)[1])
         self.assertTrue(0 < rate <= 450, rate)
 
+    def test_a_build_is_shown_on_the_screen_until_and_after_its_end(self):
+        builds = iter([BUILD] + [BUILD | {"phase": "done", "percent": 100, "scopes_done": 1000,
+                                          "scopes_failed": 0, "facts": 100000}] * 100)
+        self.agent.answers["status"] = lambda _: STATUS | {"build": next(builds)}
+        output, code = self.watch_on_terminal(2, "status", "--watch", "--interval", "0.1")
+        self.assertEqual(code, 130)
+        first, second = self.turns(re.sub(r"\x1b\[(\d*m|0m)", "", output))[:2]
+        self.assertIn("building 43 %, 430 of 1000 scopes (2 failed), 43000 facts, 18000 facts/s, ",
+                      "\n".join(first))
+        self.assertIn("build    100 %, 1000 of 1000 scopes, 100000 facts, 43000 of them built in ",
+                      "\n".join(second))
+
     def test_a_restarted_agent_has_no_rate_yet(self):
         pids = iter(range(1, 100))
         self.agent.answers["status"] = lambda _: STATUS | {"pid": next(pids)}
@@ -418,6 +433,32 @@ class Operating(Case):
         out, _ = self.expect(0, "status")
         self.assertTrue(out.endswith("problem  the volume is away\n"))
         self.assertRegex(out, r"(?m)^volume\n  path  /srv\n  kind  nfs$")
+
+    def test_status_tells_how_far_a_build_is_while_it_runs(self):
+        for change, wanted in (
+                ({}, "building  43 %, 430 of 1000 scopes (2 failed), 43000 facts, 18000 facts/s, "
+                     "12 s left"),
+                ({"remaining_ms": 200000}, "3 min 20 s left"), ({"remaining_ms": 1240}, "1.2 s left"),
+                ({"remaining_ms": 7260000}, "2 h 01 min left"),
+                ({"remaining_ms": None}, "18000 facts/s, time left unknown"),
+                ({"phase": "waiting"}, "building  not begun")):
+            with self.subTest(change=change):
+                self.agent.answers["status"] = {"build": BUILD | change, "problems": []}
+                lines = self.expect(0, "status")[0].splitlines()
+                self.assertEqual(lines[-1], "no problems")
+                self.assertTrue(lines[-2].startswith("building  "), lines)
+                self.assertTrue(lines[-2].endswith(wanted), lines[-2])
+        self.agent.answers["status"] = {"build": BUILD | {"phase": "done"}, "problems": []}
+        self.assertNotIn("building", self.expect(0, "status")[0])
+
+    def test_a_build_is_in_the_lines_of_a_watch(self):
+        self.agent.answers["status"] = STATUS | {"build": BUILD}
+        process = self.start("status", "--watch", "--interval", "0.1")
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=DEADLINE_S)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn(" build.percent=43 build.facts_per_second=18000 build.remaining_ms=12400 ", line)
 
     def test_status_watch_without_a_terminal_prints_reports(self):
         self.agent.answers["status"] = {"version": "0.1.0", "problems": []}

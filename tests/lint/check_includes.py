@@ -20,7 +20,8 @@ CORE_FLOORS = {
              "content_key capacity side_data change_set",
     # What to do next: a mutex at the most, no I/O.
     DECISIONS: "freshness racy refresh_plan refresh_table refresh_report install_queue "
-               "scope_notes look_guard own_writes usage_log draft watch_poll watch_table watch_hash",
+               "scope_notes look_guard own_writes usage_log draft watch_poll watch_table watch_hash "
+               "build_progress",
     # The volume, the index, the kernel's events. These families do not know each other.
     OUTSIDE: "volume legacy index watch",
     # A bucket and a scope as they are on the volume now, read whole or not at all.

@@ -113,6 +113,24 @@ Test(keeper, follows_by_polling)
     cr_expect(!state.inotify && state.events == 0);
 }
 
+/* A build that is over. */
+static void expect_progress(const struct build_figures *wanted)
+{
+    struct build_figures figures;
+
+    build_progress_figures(store->store->progress, &figures);
+    cr_expect_eq(figures.phase, BUILD_DONE);
+    cr_expect_eq(figures.percent, 100);
+    cr_expect_eq(figures.users_total, wanted->users_total);
+    cr_expect_eq(figures.users_looked, wanted->users_total);
+    cr_expect_eq(figures.scopes_total, wanted->scopes_done + wanted->scopes_failed);
+    cr_expect_eq(figures.scopes_done, wanted->scopes_done);
+    cr_expect_eq(figures.scopes_failed, wanted->scopes_failed);
+    cr_expect_eq(figures.facts, wanted->facts);
+    cr_expect_eq(figures.built_scopes, wanted->built_scopes);
+    cr_expect_eq(figures.built_facts, wanted->built_facts);
+}
+
 Test(keeper, builds_what_lies_there_at_the_start)
 {
     char user[16];
@@ -128,10 +146,11 @@ Test(keeper, builds_what_lies_there_at_the_start)
         (void) snprintf(scope, sizeof scope, "u%u/a", i);
         cr_expect(shows(scope, "f1=one"), "%s", scope);
     }
-    cr_expect_eq(atomic_load(&store->store->build_total), 20);
     cr_expect(temp_wait_counter(&store->store->counters.refreshes, 20, LONG_MS));
     keeper_stop(&keeper);
     cr_expect_eq(atomic_load(&store->store->counters.refreshes), 20, "each scope once");
+    expect_progress(&(struct build_figures){
+        .users_total = 20, .scopes_done = 20, .facts = 20, .built_scopes = 20, .built_facts = 20});
 }
 
 Test(keeper, a_warm_start_compares_each_user_once_and_reads_no_fact)
@@ -146,6 +165,7 @@ Test(keeper, a_warm_start_compares_each_user_once_and_reads_no_fact)
     cr_assert(wait_for_state(first_pass_is_done));
     cr_expect_eq(atomic_load(&store->store->counters.files_read), 0);
     cr_expect_eq(atomic_load(&store->store->counters.refreshes), 0);
+    expect_progress(&(struct build_figures){.users_total = 2, .scopes_done = 3, .facts = 4});
     EXPECT_ASK(store, "u/a u/b v/a", "f1=one f2=two g1=bee h1=aitch", "fresh fresh fresh", 0);
 }
 
@@ -328,4 +348,26 @@ Test(keeper, without_a_volume_it_waits_for_one)
     cr_assert(wait_for_state(first_pass_is_done));
     (void) temp_volume_add(store->volume, "u", "a", "f1", "note one");
     cr_expect(shows("u/a", "f1=one"));
+}
+
+/* While somebody always waits for the index there is no idle moment, and merging has to be done. */
+Test(keeper, maintenance_takes_its_turn_among_others_that_never_end)
+{
+    bool had_a_turn = false;
+
+    temp_store_open(store);
+    struct install_queue *installs = store->store->installs;
+    uint64_t place = install_queue_enter(installs);
+    install_queue_wait(installs, place);
+    start();
+    for (unsigned i = 0; !had_a_turn && i < LONG_MS; i++) {
+        temp_nap();
+        uint64_t next = install_queue_enter(installs);
+        had_a_turn = next != place + 1; /* somebody is between, on an empty volume */
+        install_queue_leave(installs, place);
+        install_queue_wait(installs, next);
+        place = next;
+    }
+    install_queue_leave(installs, place);
+    cr_expect(had_a_turn);
 }
