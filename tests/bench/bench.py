@@ -4,9 +4,10 @@
     bench.py [--quick] [--only NAME,...] [--runs N] [--seconds S] [--build DIR] [--directory DIR]
              [--json FILE]
 
-What is measured: --list. Figures are medians over the runs, and p99 the median of the runs' 99th
-percentiles. With --directory the volumes are kept there, and the next run does not write them again.
-Targets hold for two cores; ratios to the floors are what can be compared between machines.
+What is measured: --list; `--only slow` takes everything that begins so. Figures are medians over the
+runs, and p99 the median of the runs' 99th percentiles. With --directory the volumes are kept there, and
+the next run does not write them again. Targets hold for two cores; ratios to the floors are what can be
+compared between machines.
 """
 
 import argparse
@@ -24,6 +25,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "support")]
 import builds  # noqa: E402
 import refreshes  # noqa: E402
 import searches  # noqa: E402
+import slow  # noqa: E402
 import writes  # noqa: E402
 from harness import Bench, heading  # noqa: E402
 
@@ -38,6 +40,7 @@ MEASUREMENTS = {
     "writes": writes.measure_writes,
     "poll": builds.measure_polling,
     "memory": builds.measure_memory,
+    **slow.MEASUREMENTS,
 }
 
 
@@ -55,6 +58,18 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def chosen_by(only):
+    """The names that were asked for: whole, or the word that some begin with. An unknown one ends it."""
+    chosen = []
+    for wanted in only.split(",") if only else MEASUREMENTS:
+        names = [name for name in MEASUREMENTS if name == wanted or name.startswith(wanted + "-")]
+        if not names:
+            print(f"no such measurement: {wanted} (--list names them)", file=sys.stderr)
+            sys.exit(2)
+        chosen += names
+    return chosen
+
+
 def machine():
     model = platform.machine()
     with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -68,11 +83,7 @@ def main():
     if options.list:
         print("\n".join(MEASUREMENTS))
         return 0
-    chosen = options.only.split(",") if options.only else list(MEASUREMENTS)
-    unknown = [name for name in chosen if name not in MEASUREMENTS]
-    if unknown:
-        print(f"no such measurement: {unknown[0]} (--list names them)", file=sys.stderr)
-        return 2
+    chosen = chosen_by(options.only)
     told = machine()
     begun = time.monotonic()
     bench = Bench(options)
