@@ -133,8 +133,24 @@ const struct volume_calls *volume_real_calls(void)
     return &real_calls;
 }
 
+static _Thread_local uint64_t operations_here;
+
+uint64_t volume_operations_here(void)
+{
+    return operations_here;
+}
+
+static void count_path(const char *path)
+{
+    for (const char *at = path; *at; at += strspn(at, "/")) {
+        at += strcspn(at, "/");
+        operations_here++;
+    }
+}
+
 #define RETRY_INTERRUPTED(result, call)                                                            \
     do {                                                                                           \
+        operations_here++;                                                                         \
         (result) = (call);                                                                         \
     } while ((result) < 0 && errno == EINTR)
 
@@ -144,6 +160,7 @@ int volume_do_open(const struct volume *volume, int dir_fd, const char *path, in
     int at = dir_fd < 0 ? volume_root_fd(volume) : dir_fd;
     int fd;
 
+    count_path(path);
     RETRY_INTERRUPTED(fd, volume->calls->open_beneath(at, path, flags | O_CLOEXEC, mode));
     return fd;
 }
@@ -152,6 +169,7 @@ int volume_do_stat(const struct volume *volume, int fd, const char *path, struct
 {
     int result;
 
+    count_path(path);
     RETRY_INTERRUPTED(result, volume->calls->stat_forced(fd, path, ret));
     return result;
 }
