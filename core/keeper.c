@@ -21,6 +21,8 @@
 #define MAINTENANCE_MS 15 /* of merging at a time, so that nobody waits longer for a turn */
 #define MAINTENANCE_PAUSE_NS (30 * NS_PER_MS) /* while there is more to do */
 #define CHECKS_A_TURN 256
+/* Of what polling may cost, listing the users may take one part in so many. */
+#define LISTING_SHARE 4
 
 struct bucket_name {
     bool has_user;
@@ -213,6 +215,15 @@ static void take_touched(struct keeper *keeper)
                          clock_monotonic_ns());
 }
 
+/* On a volume whose every operation is a message to a server that all nodes share, the budget
+ * counts these; `paid` of them are. A local one is looked at for next to nothing: there a compare
+ * is one. */
+static void charge(struct keeper *keeper, uint64_t operations, uint64_t paid)
+{
+    if (!volume_lookups_are_safe(keeper->store->volume) && operations > paid)
+        watch_poll_charge(keeper->poll, operations - paid, clock_monotonic_ns());
+}
+
 static void poll_buckets(struct keeper *keeper)
 {
     struct bucket_name bucket;
@@ -223,7 +234,9 @@ static void poll_buckets(struct keeper *keeper)
         if (!watch_poll_next(keeper->poll, clock_monotonic_ns(), &bucket.has_user, &name))
             return;
         (void) snprintf(bucket.name, sizeof bucket.name, "%s", name);
+        uint64_t before = volume_operations_here();
         check_bucket(keeper, &bucket, false);
+        charge(keeper, volume_operations_here() - before, 1);
     }
 }
 
@@ -234,14 +247,25 @@ static enum status add_bucket(void *context, bool has_user, const char *bucket)
     return watch_poll_add(keeper->poll, has_user, bucket, clock_monotonic_ns());
 }
 
-/* New users appear in a listing of their parent. */
+/* New users appear in a listing of their parent. It must not take what compares of the users need,
+ * so it comes the rarer the longer it is. */
 static void list_buckets(struct keeper *keeper)
 {
     struct error error = {0};
 
+    keeper->listing_due_ns =
+        clock_monotonic_ns() + keeper->options.poll_interval_min_ms * NS_PER_MS;
     if (atomic_load(&keeper->store->suspended))
         return;
+    uint64_t before = volume_operations_here();
     enum status status = bucket_list_all(keeper->store->buckets, add_bucket, keeper, &error);
+    uint64_t operations = volume_operations_here() - before;
+    charge(keeper, operations, 0);
+    uint64_t rest_ns =
+        operations * LISTING_SHARE * NS_PER_SECOND / keeper->options.operations_per_second;
+    if (!volume_lookups_are_safe(keeper->store->volume) &&
+        clock_monotonic_ns() + rest_ns > keeper->listing_due_ns)
+        keeper->listing_due_ns = clock_monotonic_ns() + rest_ns;
     if (log_gate_change(&keeper->listing_gate, (int) status) && status != STATUS_OK)
         log_warning("volume.listing", "path=%s reason=%s", LOG_VALUE(error.path),
                     LOG_VALUE(error.message));
@@ -457,10 +481,8 @@ static void keep_house(struct keeper *keeper)
     follow_accepted_volume(keeper);
     if (atomic_load(&keeper->store->rebuild_wanted) || !keeper->first_pass_done)
         look_at_everything(keeper);
-    if (now_ns >= keeper->listing_due_ns) {
-        keeper->listing_due_ns = now_ns + keeper->options.poll_interval_min_ms * NS_PER_MS;
+    if (now_ns >= keeper->listing_due_ns)
         list_buckets(keeper);
-    }
     publish_state(keeper);
 }
 
