@@ -21,6 +21,8 @@
 #define MAINTENANCE_MS 15 /* of merging at a time, so that nobody waits longer for a turn */
 #define MAINTENANCE_PAUSE_NS (30 * NS_PER_MS) /* while there is more to do */
 #define CHECKS_A_TURN 256
+#define REFRESHERS_LOCAL 2
+#define REFRESHERS_REMOTE 8
 /* Of what polling may cost, listing the users may take one part in so many. */
 #define LISTING_SHARE 4
 
@@ -109,9 +111,17 @@ static void *refresher_main(void *context)
     return NULL;
 }
 
+/* A scope with few facts is a chain of questions, of which no reader can take any off. */
+static unsigned background_refreshers(const struct keeper *keeper)
+{
+    if (keeper->options.refreshers > 0)
+        return keeper->options.refreshers;
+    return volume_lookups_are_safe(keeper->store->volume) ? REFRESHERS_LOCAL : REFRESHERS_REMOTE;
+}
+
 static enum status start_refreshers(struct keeper *keeper, struct error *error)
 {
-    unsigned count = keeper->options.refreshers + 1;
+    unsigned count = background_refreshers(keeper) + 1;
 
     keeper->refreshers = calloc(count, sizeof *keeper->refreshers);
     if (!keeper->refreshers)
