@@ -485,9 +485,11 @@ static void keep_house(struct keeper *keeper)
     if (now_ns < keeper->housekeeping_due_ns)
         return;
     keeper->housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
+    uint64_t before = volume_operations_here();
     /* Its own log line tells; here nothing else follows from it. */
     enum status status = store_check_volume(keeper->store, NULL);
     (void) status;
+    charge(keeper, volume_operations_here() - before, 0);
     follow_accepted_volume(keeper);
     if (atomic_load(&keeper->store->rebuild_wanted) || !keeper->first_pass_done)
         look_at_everything(keeper);

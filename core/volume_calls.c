@@ -140,6 +140,11 @@ uint64_t volume_operations_here(void)
     return operations_here;
 }
 
+void volume_count_operations(unsigned count)
+{
+    operations_here += count;
+}
+
 static void count_path(const char *path)
 {
     for (const char *at = path; *at; at += strspn(at, "/")) {

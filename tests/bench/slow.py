@@ -188,7 +188,9 @@ def compare_all(bench, volume, index, users):
 
 
 def compare_one(bench, volume, index):
-    with bench.agent(volume.path, index=index, config=config_of(16)) as agent:
+    # Next to no budget: what the watcher asks for is not the searches'.
+    with bench.agent(volume.path, index=index,
+                     config=config_of(16, operations_per_second=1)) as agent:
         wait_until(lambda: is_settled(agent))
         samples = []
         with Counted(volume) as counted, Client(agent.endpoint) as client:
@@ -205,17 +207,18 @@ def compare_one(bench, volume, index):
 
 def measure_polling(bench):
     """An idle agent that must poll: what that costs the volume."""
-    users, budget = (1000, 500) if bench.quick else (10000, 500)
+    users, budget = (1000, 200) if bench.quick else (10000, 500)
     with indexed(bench, users, 1) as (copy, index), SlowVolume(bench, copy) as volume, \
             bench.agent(volume.path, index=index, config={"sync": {
                 "inotify": False, "readers": 16, "operations_per_second": budget}}) as agent:
         wait_until(lambda: is_settled(agent))
-        time.sleep(2)
+        time.sleep(1)
         with Counted(volume) as counted:
             time.sleep(5 if bench.quick else 20)
     rate = counted.operations * 1000 / counted.ms
+    # A tenth of a second's worth may have been saved up.
     bench.add("slow", f"polling of {users:,} users, budget of {budget} a second", rate, "ops",
-              target=budget)
+              target=budget * (1 + 100 / counted.ms))
 
 
 MEASUREMENTS = {

@@ -236,16 +236,17 @@ Test(config, all_errors_of_a_file_are_told_at_once)
                                "volume: {path: x}\n";
 
     cr_expect_eq(read_text(yaml), STATUS_INVALID);
-    cr_expect_str_eq(text_string(&errors),
-                     "c.yaml:1:17: config_version: must be 1, the only version that this agent "
-                     "knows\n"
-                     "c.yaml:3:12: sync.readers: must be a whole number from 0 to 256, not \"300\"\n"
-                     "c.yaml:4:5: sync: a key must be a short plain word\n"
-                     "c.yaml:7:21: sync.max_staleness_ms: must be a whole number of milliseconds "
-                     "from 0 to 3600000, not \"1 2\"\n"
-                     "c.yaml:10:3: sync.readers: must be given only once\n"
-                     "c.yaml:12:6: log: must be a mapping of keys\n"
-                     "c.yaml:13:16: volume.path: must be an absolute path, not \"x\"\n");
+    cr_expect_str_eq(
+        text_string(&errors),
+        "c.yaml:1:17: config_version: must be 1, the only version that this agent "
+        "knows\n"
+        "c.yaml:3:12: sync.readers: must be a whole number from 0 to 256, not \"300\"\n"
+        "c.yaml:4:5: sync: a key must be a short plain word\n"
+        "c.yaml:7:21: sync.max_staleness_ms: must be a whole number of milliseconds "
+        "from 0 to 3600000, not \"1 2\"\n"
+        "c.yaml:10:3: sync.readers: must be given only once\n"
+        "c.yaml:12:6: log: must be a mapping of keys\n"
+        "c.yaml:13:16: volume.path: must be an absolute path, not \"x\"\n");
     cr_expect_str_eq(problem.message, "c.yaml:1:17: config_version: must be 1, the only version "
                                       "that this agent knows");
     expect_contains(text_string(&warnings), "c.yaml:11:3: unknown key sync.redaers", yaml);
