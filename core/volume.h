@@ -201,7 +201,7 @@ MUST_CHECK enum status volume_remove_dir(const struct volume *volume, int dir_fd
                                          bool *ret_left, struct error *error);
 
 /* How many operations the calling thread has asked volumes for since it was started, counted as a
- * client without any cache would send them: one for each component of a path, and one for what is
+ * client without any cache would send them: one for each component of a path, and those for what is
  * then done. Closing is free. */
 uint64_t volume_operations_here(void);
 

@@ -10,6 +10,8 @@
 #include <sys/file.h>
 #include <sys/syscall.h>
 
+#define LIST_MESSAGE_BYTES                                                                         \
+    4096             /* a listing comes in pieces as small as that, whatever is asked for */
 #define OPEN_TRIES 8 /* openat2 says EAGAIN when something was renamed on the way */
 
 /* True when a component of the path is "..". Names that passed their grammar have none. */
@@ -183,6 +185,7 @@ ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t 
 {
     ssize_t result;
 
+    volume_count_operations(1); /* the attributes, which tell a client whether its bytes are old */
     RETRY_INTERRUPTED(result, volume->calls->read(fd, bytes, size));
     return result;
 }
@@ -200,6 +203,8 @@ ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t 
     ssize_t result;
 
     RETRY_INTERRUPTED(result, volume->calls->list(fd, bytes, size));
+    if (result > 0)
+        volume_count_operations((unsigned) ((size_t) result / LIST_MESSAGE_BYTES));
     return result;
 }
 
