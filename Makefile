@@ -29,6 +29,7 @@ DEBIAN_BUILD := gcc make pkg-config libsqlite3-dev libjansson-dev libzmq3-dev li
 DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps
 DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck valgrind
 DEBIAN_MODEL := gcc python3 spin
+DEBIAN_BENCH := libfuse3-dev fuse3
 
 PACKAGES := sqlite3 jansson libzmq yaml-0.1 icu-uc icu-i18n libxxhash libsodium libsystemd
 CLIENT_PACKAGES := jansson libzmq
@@ -79,7 +80,8 @@ SUPPORT := $(wildcard tests/support/*.c)
 UNIT := $(wildcard tests/unit/test_*.c)
 RACE := $(wildcard tests/race/*.c)
 TOOLS := $(wildcard tests/tools/*.c)
-BENCH_C := $(filter-out tests/bench/samples.c,$(wildcard tests/bench/*.c))
+BENCH_FUSE := tests/bench/slow_volume.c
+BENCH_C := $(filter-out tests/bench/samples.c $(BENCH_FUSE),$(wildcard tests/bench/*.c))
 CHAOS := $(wildcard chaos/support/*.c)
 REPLAY := $(wildcard chaos/replay/*.c)
 EXPLORER := $(wildcard chaos/explorer/*.c)
@@ -143,6 +145,12 @@ $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,tests/bench/samples.
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
+# The slow volume is the one program with libfuse: nothing else is compiled or linked with it.
+$(call obj,$(BENCH_FUSE)): CPPFLAGS += $(shell pkg-config --cflags fuse3 2>/dev/null)
+$(BUILD)/tests/bench/slow_volume: $(call obj,$(BENCH_FUSE) tests/support/files.c)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(shell pkg-config --libs fuse3 2>/dev/null) -o $@
+
 $(BUILD)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
@@ -187,7 +195,7 @@ mutant-programs: $(MUTANT_PROGRAMS) $(addprefix $(MUTANT_DIR)/,$(MUTANT_UNITS))
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
 TOOL_PROGRAMS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOLS))
-BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(BENCH_C))
+BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(BENCH_C) $(BENCH_FUSE))
 CHAOS_PROGRAMS := $(BUILD)/chaos/replay/run $(BUILD)/chaos/explorer/run
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ))
 
@@ -260,7 +268,7 @@ chaos: chaos-kill
 
 # BENCH="--only changed,warm --directory DIR": see tests/bench/bench.py --help.
 .PHONY: bench bench-quick
-bench: deps ## how fast it is, beside floors of the same run; table and build/bench.json: BENCH="--only NAME"
+bench: deps-bench ## how fast it is, beside floors of the same run; table and build/bench.json: BENCH="--only NAME"
 	$(Q)$(SUBMAKE) bench-programs
 	$(Q)$(PYTHON) tests/bench/bench.py --build build/plain --json build/bench.json \
 		--charts build/charts $(BENCH)
@@ -349,6 +357,10 @@ deps: ## install what building and testing needs (Debian)
 .PHONY: deps-lint
 deps-lint: deps ## install what lint and fuzzing need as well
 	$(call install_packages,$(DEBIAN_LINT))
+
+.PHONY: deps-bench
+deps-bench: deps ## install what measuring on a slow volume needs as well
+	$(call install_packages,$(DEBIAN_BENCH))
 
 # The model needs nothing of the C code, so none of its libraries either.
 .PHONY: deps-model

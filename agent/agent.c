@@ -254,7 +254,8 @@ static struct deermem_options deermem_options_of(struct agent *agent)
                 .index_directory = agent->index_directory,
                 .index_mmap_bytes = config->index_mmap_bytes,
                 .index_wal_bytes_max = config->index_wal_bytes_max,
-                .pool_threads = (unsigned) config->sync_readers,
+                .pool_threads = config->sync_readers ? (unsigned) config->sync_readers
+                                                     : STORE_READERS_BY_VOLUME,
             },
         .keeper =
             {

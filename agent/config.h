@@ -40,8 +40,8 @@ struct config {
     uint64_t sync_poll_interval_min_ms;  /* 1000 */
     uint64_t sync_poll_interval_max_ms;  /* 60000 */
     uint64_t sync_operations_per_second; /* 500 */
-    uint64_t sync_refreshers;            /* threads, 2 */
-    uint64_t sync_readers;               /* fact reader threads, 8 */
+    uint64_t sync_refreshers;            /* threads; 0: by volume */
+    uint64_t sync_readers;               /* fact reader threads; 0: by volume */
     bool sync_inotify;                   /* true */
     /* ipc */
     char *ipc_endpoint;

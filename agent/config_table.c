@@ -59,11 +59,15 @@ static const struct config_key keys[] = {
     {"sync.poll_interval_max_ms", CONFIG_MS, MEMBER(sync_poll_interval_max_ms), 10, 24 * HOUR_MS,
      .standard = "60000", .help = "How rarely idle users are compared at most."},
     {"sync.operations_per_second", CONFIG_NUMBER, MEMBER(sync_operations_per_second), 1, 1000000,
-     .standard = "500", .help = "What polling may cost the volume, whatever the number of users."},
-    {"sync.refreshers", CONFIG_NUMBER, MEMBER(sync_refreshers), 1, 64, .standard = "2",
-     .help = "Threads that bring the index in step with the volume."},
-    {"sync.readers", CONFIG_NUMBER, MEMBER(sync_readers), 1, 256, .standard = "8",
-     .help = "Threads that read fact files; more of them pay on volumes that answer slowly."},
+     .standard = "500",
+     .help = "What polling may cost the volume, whatever the number of users: on a local one\n"
+             "compares, on others the operations that these take, about ten each."},
+    {"sync.refreshers", CONFIG_NUMBER, MEMBER(sync_refreshers), 0, 64, .standard = "0",
+     .help = "Threads that bring the index in step with the volume. 0: 2 on a local one, 8 on\n"
+             "others."},
+    {"sync.readers", CONFIG_NUMBER, MEMBER(sync_readers), 0, 256, .standard = "0",
+     .help = "Threads that read fact files; more of them pay on volumes that answer slowly.\n"
+             "0: 8 on a local volume, 32 on others."},
     {"sync.inotify", CONFIG_BOOL, MEMBER(sync_inotify), .standard = "true",
      .help = "Let the kernel tell about changes by this node. Polling goes on in any case."},
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define READ_BATCH 2048 /* files whose bytes and documents are under way at once */
+#define BUNCH_MAX 16    /* files of one directory that one thread looks at in a row */
 
-/* A directory that is looked at: its stamp, and where that does not suffice its listing with the
- * stamps of its files. */
+/* A directory that is looked at: its stamp, and where that does not suffice its listing. */
 struct dir_look {
     plan_entry entry;
     char *path;
@@ -20,15 +20,15 @@ struct dir_look {
     uint64_t looked_ns;
     struct file_stamp stamp;
     struct listing listing;
-    struct file_stamp *stamps; /* of the listing's entries that are fact files */
-    struct error *error;       /* NULL: none, or no memory for it */
+    struct error *error; /* NULL: none, or no memory for it */
 };
 
 struct file_look {
     plan_entry entry;
     char *path;
     uint64_t looked_ns;
-    struct file_stamp stamp; /* the listing's; the bytes' own once they are read */
+    bool stamped;            /* `stamp` is set */
+    struct file_stamp stamp; /* the name's; the bytes' own once they are read */
     uint64_t digest;
     struct fact *fact;
     enum fact_fault fault;
@@ -43,10 +43,16 @@ struct look_list {
     size_t file_count, file_capacity;
 };
 
+/* Files that lie in one directory, one after the other in the list of looks. */
+struct bunch {
+    size_t first, count;
+};
+
 struct look_context {
     const struct fact_walk *walk;
     struct dir_look *dirs;
     struct file_look *files;
+    struct bunch *bunches;
 };
 
 bool fact_walk_is_fact_name(const char *name, char *ret_id)
@@ -66,7 +72,6 @@ bool fact_walk_is_fact_name(const char *name, char *ret_id)
 static void dir_look_clear(struct dir_look *look)
 {
     listing_destroy(&look->listing);
-    free(look->stamps);
     free(look->error);
     free(look->path);
 }
@@ -103,6 +108,7 @@ static enum status add_dir(struct look_list *list, plan_entry entry, const char 
     return look->path ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+/* `stamp` NULL: nobody has looked at it yet. */
 static enum status add_file(struct look_list *list, plan_entry entry, const char *path,
                             const struct file_stamp *stamp)
 {
@@ -111,7 +117,9 @@ static enum status add_file(struct look_list *list, plan_entry entry, const char
     struct file_look *look = &list->files[list->file_count];
     memset(look, 0, sizeof *look);
     look->entry = entry;
-    look->stamp = *stamp;
+    look->stamped = stamp != NULL;
+    if (stamp)
+        look->stamp = *stamp;
     look->path = strdup(path);
     list->file_count++;
     return look->path ? STATUS_OK : STATUS_NO_MEMORY;
@@ -131,22 +139,29 @@ static enum status keep_error(struct error **ret, const struct error *error)
 
 /* A directory whose name belongs to a file or a link by now is gone; its parent's listing will say
  * so. */
+static enum status gone_if_no_dir(enum status status, const char *path, const struct error *reason,
+                                  struct error *error)
+{
+    if (status == STATUS_DENIED && (reason->sys_errno == ENOTDIR || reason->sys_errno == ELOOP))
+        return error_set(error, STATUS_NOT_FOUND, path, "it is no directory any more");
+    if (status != STATUS_OK && error)
+        *error = *reason;
+    return status;
+}
+
 static enum status open_dir(const struct fact_walk *walk, const char *path, int *ret,
                             struct error *error)
 {
     struct error reason = {0};
     enum status status = volume_open_dir(walk->volume, walk->facts_fd, path, ret, &reason);
 
-    if (status == STATUS_DENIED && (reason.sys_errno == ENOTDIR || reason.sys_errno == ELOOP))
-        return error_set(error, STATUS_NOT_FOUND, path, "it is no directory any more");
-    if (status != STATUS_OK && error)
-        *error = reason;
-    return status;
+    return gone_if_no_dir(status, path, &reason, error);
 }
 
 static enum status stamp_dir(const struct fact_walk *walk, const char *path, struct file_stamp *ret)
 {
     AUTO_CLOSE int fd = -1;
+    struct error reason = {0};
 
     if (!*path)
         return volume_stamp_fd(walk->volume, walk->facts_fd, ret);
@@ -156,15 +171,19 @@ static enum status stamp_dir(const struct fact_walk *walk, const char *path, str
             volume_stamp_at(walk->volume, walk->facts_fd, path, ret, &is_dir, NULL);
         return status == STATUS_OK && !is_dir ? STATUS_NOT_FOUND : status;
     }
-    enum status status = open_dir(walk, path, &fd, NULL);
+    enum status status = volume_hold_dir(walk->volume, walk->facts_fd, path, &fd, &reason);
+    status = gone_if_no_dir(status, path, &reason, NULL);
     return status == STATUS_OK ? volume_stamp_fd(walk->volume, fd, ret) : status;
 }
 
+/* One that will be listed whatever its attributes are tells them with its listing. */
 static enum status check_dir(void *context_address, size_t index)
 {
     const struct look_context *context = context_address;
     struct dir_look *look = &context->dirs[index];
 
+    if (look->list)
+        return STATUS_OK;
     look->looked_ns = clock_monotonic_ns();
     enum status status = stamp_dir(context->walk, look->path, &look->stamp);
     if (status == STATUS_NOT_FOUND) {
@@ -178,28 +197,8 @@ static enum status check_dir(void *context_address, size_t index)
     return keep_error(&look->error, &error);
 }
 
-/* Stamps of the listing's fact files. One that went meanwhile makes the listing outdated. */
-static enum status stamp_files(const struct fact_walk *walk, int dir_fd, struct dir_look *look,
-                               struct error *error)
-{
-    look->stamps = calloc(look->listing.count + 1, sizeof *look->stamps);
-    if (!look->stamps)
-        return error_set(error, STATUS_NO_MEMORY, look->path, "out of memory");
-    for (size_t i = 0; i < look->listing.count; i++) {
-        const struct listing_entry *entry = &look->listing.entries[i];
-        if (!entry->is_file || !fact_walk_is_fact_name(entry->name, NULL))
-            continue;
-        enum status status =
-            volume_stamp_at(walk->volume, dir_fd, entry->name, &look->stamps[i], NULL, NULL);
-        if (status != STATUS_OK)
-            return error_set(error, status == STATUS_NOT_FOUND ? STATUS_STALE : status, look->path,
-                             "cannot read the attributes of %s", entry->name);
-    }
-    return STATUS_OK;
-}
-
-static enum status list_and_stamp(const struct fact_walk *walk, struct dir_look *look,
-                                  struct error *error)
+static enum status open_and_list(const struct fact_walk *walk, struct dir_look *look,
+                                 struct error *error)
 {
     AUTO_CLOSE int fd = -1;
 
@@ -207,14 +206,17 @@ static enum status list_and_stamp(const struct fact_walk *walk, struct dir_look 
         return error_set(error, STATUS_STALE, look->path, "it takes too long");
     look->looked_ns = clock_monotonic_ns();
     enum status status = open_dir(walk, *look->path ? look->path : ".", &fd, error);
+    if (status == STATUS_NOT_FOUND) {
+        look->missing = true;
+        return STATUS_OK;
+    }
     if (status == STATUS_OK)
         status = volume_list_fd(walk->volume, fd, &look->listing, error);
     if (status == STATUS_NOT_FOUND)
         return error_set(error, STATUS_STALE, look->path, "it went away");
-    if (status != STATUS_OK)
-        return status;
-    look->stamp = look->listing.stamp;
-    return stamp_files(walk, fd, look, error);
+    if (status == STATUS_OK)
+        look->stamp = look->listing.stamp;
+    return status;
 }
 
 static enum status list_dir(void *context_address, size_t index)
@@ -225,8 +227,81 @@ static enum status list_dir(void *context_address, size_t index)
     if (!look->list || look->missing)
         return STATUS_OK;
     struct error error = {0};
-    enum status status = list_and_stamp(context->walk, look, &error);
+    enum status status = open_and_list(context->walk, look, &error);
     return status == STATUS_OK ? STATUS_OK : keep_error(&look->error, &error);
+}
+
+static const char *name_of(const struct file_look *look)
+{
+    const char *slash = strrchr(look->path, '/');
+
+    return slash ? slash + 1 : look->path;
+}
+
+/* The directory that a bunch's files lie in, held by `held` unless it is the facts directory: each
+ * component that need not be looked up for every file is a message less. */
+static enum status hold_dir_of(const struct fact_walk *walk, struct file_look *look, int *held,
+                               int *ret)
+{
+    char path[SCOPE_PATH_MAX];
+    int length = (int) (name_of(look) - look->path);
+    struct error reason = {0};
+    struct error error = {0};
+
+    *ret = walk->facts_fd;
+    if (length == 0)
+        return STATUS_OK;
+    (void) snprintf(path, sizeof path, "%.*s", length - 1, look->path);
+    enum status status = volume_hold_dir(walk->volume, walk->facts_fd, path, held, &reason);
+    status = gone_if_no_dir(status, path, &reason, &error);
+    *ret = *held;
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    (void) keep_error(&look->error, &error);
+    return status == STATUS_NOT_FOUND ? STATUS_STALE : status;
+}
+
+/* Calls it for each file of a bunch, in whose directory `dir_fd` is open. */
+static enum status for_bunch(const struct look_context *context, size_t index,
+                             enum status (*work)(const struct fact_walk *walk, int dir_fd,
+                                                 struct file_look *look))
+{
+    AUTO_CLOSE int held = -1;
+    const struct bunch *bunch = &context->bunches[index];
+    int dir_fd;
+
+    enum status status = hold_dir_of(context->walk, &context->files[bunch->first], &held, &dir_fd);
+    for (size_t i = 0; status == STATUS_OK && i < bunch->count; i++) {
+        struct file_look *look = &context->files[bunch->first + i];
+        if (clock_monotonic_ns() > context->walk->give_up_ns) {
+            struct error error;
+            (void) error_set(&error, STATUS_STALE, look->path, "it takes too long");
+            return keep_error(&look->error, &error);
+        }
+        look->looked_ns = clock_monotonic_ns();
+        status = work(context->walk, dir_fd, look);
+    }
+    return status;
+}
+
+/* A file that went meanwhile makes its listing outdated. */
+static enum status stamp_file(const struct fact_walk *walk, int dir_fd, struct file_look *look)
+{
+    struct error error;
+    enum status status =
+        volume_stamp_at(walk->volume, dir_fd, name_of(look), &look->stamp, NULL, NULL);
+
+    look->stamped = status == STATUS_OK;
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    (void) error_set(&error, status == STATUS_NOT_FOUND ? STATUS_STALE : status, look->path,
+                     "cannot read the attributes");
+    return keep_error(&look->error, &error);
+}
+
+static enum status stamp_bunch(void *context, size_t index)
+{
+    return for_bunch(context, index, stamp_file);
 }
 
 bool fact_walk_is_fault_of_the_file(enum status status)
@@ -239,10 +314,9 @@ static enum status parse_file(const struct fact_walk *walk, const struct file_im
                               struct file_look *look)
 {
     char id[SCOPE_NAME_MAX + 1] = "";
-    const char *slash = strrchr(look->path, '/');
     struct error error = {0};
 
-    (void) fact_walk_is_fact_name(slash ? slash + 1 : look->path, id);
+    (void) fact_walk_is_fact_name(name_of(look), id);
     look->digest = signature_digest(image->bytes, image->size);
     if (fact_parse(image->bytes, image->size, walk->scope, id, image->stamp.mtime_ns, &look->fact,
                    &look->fault, &error) == STATUS_OK)
@@ -253,35 +327,41 @@ static enum status parse_file(const struct fact_walk *walk, const struct file_im
     return look->problem ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-static enum status read_file(void *context_address, size_t index)
+/* It is looked at again when its stamp changes, so it needs one. */
+static enum status note_broken(const struct fact_walk *walk, int dir_fd, struct file_look *look,
+                               const struct error *error)
 {
-    const struct look_context *context = context_address;
-    const struct fact_walk *walk = context->walk;
-    struct file_look *look = &context->files[index];
+    look->fault = FACT_FAULT_BROKEN;
+    look->problem = strdup(error->message);
+    if (!look->problem)
+        return STATUS_NO_MEMORY;
+    return look->stamped ? STATUS_OK : stamp_file(walk, dir_fd, look);
+}
+
+static enum status read_file(const struct fact_walk *walk, int dir_fd, struct file_look *look)
+{
     AUTO_IMAGE struct file_image image = {0};
     struct error error = {0};
 
-    if (clock_monotonic_ns() > walk->give_up_ns) {
-        (void) error_set(&error, STATUS_STALE, look->path, "it takes too long");
-        return keep_error(&look->error, &error);
-    }
-    look->looked_ns = clock_monotonic_ns();
-    enum status status = volume_read_file(walk->volume, walk->facts_fd, look->path,
-                                          FACT_FILE_BYTES_MAX, &image, &error);
+    enum status status =
+        volume_read_file(walk->volume, dir_fd, name_of(look), FACT_FILE_BYTES_MAX, &image, &error);
     if (status == STATUS_OK) {
         look->stamp = image.stamp;
         if (walk->files_read)
             atomic_fetch_add_explicit(walk->files_read, 1, memory_order_relaxed);
         return parse_file(walk, &image, look);
     }
-    if (fact_walk_is_fault_of_the_file(status)) {
-        look->fault = FACT_FAULT_BROKEN;
-        look->problem = strdup(error.message);
-        return look->problem ? STATUS_OK : STATUS_NO_MEMORY;
-    }
+    if (fact_walk_is_fault_of_the_file(status))
+        return note_broken(walk, dir_fd, look, &error);
+    (void) snprintf(error.path, sizeof error.path, "%s", look->path);
     (void) keep_error(&look->error, &error);
     /* Listed and not there: present and unread, so nothing may be published without it. */
     return status == STATUS_NOT_FOUND ? STATUS_STALE : status;
+}
+
+static enum status read_bunch(void *context, size_t index)
+{
+    return for_bunch(context, index, read_file);
 }
 
 /* ---- on the caller's thread ---- */
@@ -315,9 +395,40 @@ static enum status first_error(const struct fact_walk *walk, const struct look_l
     return error_set(error, status, NULL, "reading the facts failed");
 }
 
-/* Tells the plan of one listing; files that it wants read are added to `reads`. */
+static bool lie_together(const struct file_look *a, const struct file_look *b)
+{
+    size_t length = (size_t) (name_of(a) - a->path);
+
+    return length == (size_t) (name_of(b) - b->path) && memcmp(a->path, b->path, length) == 0;
+}
+
+/* Runs `work` for bunches of the files. So few files that not every thread would get a bunch are
+ * cut finer. */
+static enum status run_bunches(const struct fact_walk *walk, struct file_look *files, size_t count,
+                               reader_pool_work work)
+{
+    AUTO_FREE struct bunch *bunches = calloc(count + 1, sizeof *bunches);
+    size_t share = count / (2 * reader_pool_size(walk->pool)) + 1;
+    size_t most = share < BUNCH_MAX ? share : BUNCH_MAX;
+    size_t used = 0;
+
+    if (!bunches)
+        return STATUS_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        struct bunch *last = used > 0 ? &bunches[used - 1] : NULL;
+        if (last && last->count < most && lie_together(&files[last->first], &files[i]))
+            last->count++;
+        else
+            bunches[used++] = (struct bunch){.first = i, .count = 1};
+    }
+    struct look_context context = {.walk = walk, .files = files, .bunches = bunches};
+    return reader_pool_run(walk->pool, used, work, &context);
+}
+
+/* Tells the plan of one listing. A file of which the plan must know whether it has changed is added
+ * to `looks`, one that will be read whatever its attributes are to `reads`. */
 static enum status take_listing(struct refresh_plan *plan, const struct dir_look *look,
-                                struct look_list *reads)
+                                struct look_list *looks, struct look_list *reads)
 {
     refresh_plan_list_begin(plan, look->entry, &look->stamp, look->looked_ns);
     for (size_t i = 0; i < look->listing.count; i++) {
@@ -331,9 +442,9 @@ static enum status take_listing(struct refresh_plan *plan, const struct dir_look
             refresh_plan_list_name(plan, look->entry, name->name, name->is_dir, &entry);
         if (status == STATUS_TOO_LARGE && name->is_dir)
             continue; /* deeper than we look, as documented */
-        if (status == STATUS_OK && is_fact &&
-            refresh_plan_file_stamped(plan, entry, &look->stamps[i], look->looked_ns))
-            status = add_file(reads, entry, refresh_plan_path(plan, entry), &look->stamps[i]);
+        if (status == STATUS_OK && is_fact)
+            status = add_file(refresh_plan_trusts_file(plan, entry) ? looks : reads, entry,
+                              refresh_plan_path(plan, entry), NULL);
         if (status != STATUS_OK)
             return status;
     }
@@ -341,30 +452,57 @@ static enum status take_listing(struct refresh_plan *plan, const struct dir_look
     return STATUS_OK;
 }
 
-static enum status look_at_dirs(const struct fact_walk *walk, struct refresh_plan *plan,
-                                struct look_list *looks, struct look_list *reads,
-                                struct error *error)
+/* Looks at the attributes of the files that listings have brought up; those that have changed are
+ * added to `reads`. */
+static enum status look_at_files(const struct fact_walk *walk, struct refresh_plan *plan,
+                                 struct look_list *looks, struct look_list *reads,
+                                 struct error *error)
+{
+    enum status status = run_bunches(walk, looks->files, looks->file_count, stamp_bunch);
+
+    if (status != STATUS_OK)
+        return first_error(walk, looks, status, error);
+    for (size_t i = 0; status == STATUS_OK && i < looks->file_count; i++) {
+        const struct file_look *look = &looks->files[i];
+        if (refresh_plan_file_stamped(plan, look->entry, &look->stamp, look->looked_ns))
+            status = add_file(reads, look->entry, look->path, &look->stamp);
+    }
+    return status;
+}
+
+static enum status list_dirs(const struct fact_walk *walk, struct refresh_plan *plan,
+                             struct look_list *looks, struct error *error)
 {
     struct look_context context = {.walk = walk, .dirs = looks->dirs};
-    enum status status = reader_pool_run(walk->pool, looks->dir_count, check_dir, &context);
 
+    for (size_t i = 0; i < looks->dir_count; i++)
+        looks->dirs[i].list = refresh_plan_must_list(plan, looks->dirs[i].entry);
+    enum status status = reader_pool_run(walk->pool, looks->dir_count, check_dir, &context);
     for (size_t i = 0; status == STATUS_OK && i < looks->dir_count; i++) {
         struct dir_look *look = &looks->dirs[i];
-        if (!look->missing)
+        if (!look->missing && !look->list)
             look->list = refresh_plan_dir_stamped(plan, look->entry, &look->stamp, look->looked_ns);
     }
     if (status == STATUS_OK)
         status = reader_pool_run(walk->pool, looks->dir_count, list_dir, &context);
-    if (status != STATUS_OK)
-        return first_error(walk, looks, status, error);
+    return status == STATUS_OK ? STATUS_OK : first_error(walk, looks, status, error);
+}
+
+static enum status look_at_dirs(const struct fact_walk *walk, struct refresh_plan *plan,
+                                struct look_list *looks, struct look_list *reads,
+                                struct error *error)
+{
+    enum status status = list_dirs(walk, plan, looks, error);
 
     for (size_t i = 0; status == STATUS_OK && i < looks->dir_count; i++) {
-        if (!looks->dirs[i].list)
+        if (!looks->dirs[i].list || looks->dirs[i].missing)
             continue;
         status = refresh_plan_open_dir(plan, looks->dirs[i].entry);
         if (status == STATUS_OK)
-            status = take_listing(plan, &looks->dirs[i], reads);
+            status = take_listing(plan, &looks->dirs[i], looks, reads);
     }
+    if (status == STATUS_OK)
+        status = look_at_files(walk, plan, looks, reads, error);
     /* A directory that is missing although its parent still counts it among its own: start over. */
     for (size_t i = 0; status == STATUS_OK && i < looks->dir_count; i++) {
         if (looks->dirs[i].missing && !refresh_plan_is_gone(plan, looks->dirs[i].entry))
@@ -402,8 +540,7 @@ static enum status read_batch(const struct fact_walk *walk, struct refresh_plan 
                               struct look_list *reads, size_t begin, size_t count,
                               struct error *error)
 {
-    struct look_context context = {.walk = walk, .files = reads->files + begin};
-    enum status status = reader_pool_run(walk->pool, count, read_file, &context);
+    enum status status = run_bunches(walk, reads->files + begin, count, read_bunch);
 
     if (status != STATUS_OK)
         return first_error(walk, reads, status, error);

@@ -24,6 +24,10 @@
  * would pile up for as long as the writes go on. */
 #define MAINTENANCE_PATIENCE_NS (250 * NS_PER_MS)
 #define CHECKS_A_TURN 256
+#define REFRESHERS_LOCAL 2
+#define REFRESHERS_REMOTE 8
+/* Of what polling may cost, listing the users may take one part in so many. */
+#define LISTING_SHARE 4
 
 struct bucket_name {
     bool has_user;
@@ -111,9 +115,17 @@ static void *refresher_main(void *context)
     return NULL;
 }
 
+/* A scope with few facts is a chain of questions, of which no reader can take any off. */
+static unsigned background_refreshers(const struct keeper *keeper)
+{
+    if (keeper->options.refreshers > 0)
+        return keeper->options.refreshers;
+    return volume_lookups_are_safe(keeper->store->volume) ? REFRESHERS_LOCAL : REFRESHERS_REMOTE;
+}
+
 static enum status start_refreshers(struct keeper *keeper, struct error *error)
 {
-    unsigned count = keeper->options.refreshers + 1;
+    unsigned count = background_refreshers(keeper) + 1;
 
     keeper->refreshers = calloc(count, sizeof *keeper->refreshers);
     if (!keeper->refreshers)
@@ -217,6 +229,15 @@ static void take_touched(struct keeper *keeper)
                          clock_monotonic_ns());
 }
 
+/* On a volume whose every operation is a message to a server that all nodes share, the budget
+ * counts these; `paid` of them are. A local one is looked at for next to nothing: there a compare
+ * is one. */
+static void charge(struct keeper *keeper, uint64_t operations, uint64_t paid)
+{
+    if (!volume_lookups_are_safe(keeper->store->volume) && operations > paid)
+        watch_poll_charge(keeper->poll, operations - paid, clock_monotonic_ns());
+}
+
 static void poll_buckets(struct keeper *keeper)
 {
     struct bucket_name bucket;
@@ -227,7 +248,9 @@ static void poll_buckets(struct keeper *keeper)
         if (!watch_poll_next(keeper->poll, clock_monotonic_ns(), &bucket.has_user, &name))
             return;
         (void) snprintf(bucket.name, sizeof bucket.name, "%s", name);
+        uint64_t before = volume_operations_here();
         check_bucket(keeper, &bucket, false);
+        charge(keeper, volume_operations_here() - before, 1);
     }
 }
 
@@ -238,14 +261,25 @@ static enum status add_bucket(void *context, bool has_user, const char *bucket)
     return watch_poll_add(keeper->poll, has_user, bucket, clock_monotonic_ns());
 }
 
-/* New users appear in a listing of their parent. */
+/* New users appear in a listing of their parent. It must not take what compares of the users need,
+ * so it comes the rarer the longer it is. */
 static void list_buckets(struct keeper *keeper)
 {
     struct error error = {0};
 
+    keeper->listing_due_ns =
+        clock_monotonic_ns() + keeper->options.poll_interval_min_ms * NS_PER_MS;
     if (atomic_load(&keeper->store->suspended))
         return;
+    uint64_t before = volume_operations_here();
     enum status status = bucket_list_all(keeper->store->buckets, add_bucket, keeper, &error);
+    uint64_t operations = volume_operations_here() - before;
+    charge(keeper, operations, 0);
+    uint64_t rest_ns =
+        operations * LISTING_SHARE * NS_PER_SECOND / keeper->options.operations_per_second;
+    if (!volume_lookups_are_safe(keeper->store->volume) &&
+        clock_monotonic_ns() + rest_ns > keeper->listing_due_ns)
+        keeper->listing_due_ns = clock_monotonic_ns() + rest_ns;
     if (log_gate_change(&keeper->listing_gate, (int) status) && status != STATUS_OK)
         log_warning("volume.listing", "path=%s reason=%s", LOG_VALUE(error.path),
                     LOG_VALUE(error.message));
@@ -472,17 +506,17 @@ static void keep_house(struct keeper *keeper)
     if (now_ns < keeper->housekeeping_due_ns)
         return;
     keeper->housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
+    uint64_t before = volume_operations_here();
     /* Its own log line tells; here nothing else follows from it. */
     enum status status = store_check_volume(keeper->store, NULL);
     (void) status;
+    charge(keeper, volume_operations_here() - before, 0);
     follow_accepted_volume(keeper);
     build_progress_tick(keeper->store->progress);
     if (atomic_load(&keeper->store->rebuild_wanted) || !keeper->first_pass_done)
         look_at_everything(keeper);
-    if (now_ns >= keeper->listing_due_ns) {
-        keeper->listing_due_ns = now_ns + keeper->options.poll_interval_min_ms * NS_PER_MS;
+    if (now_ns >= keeper->listing_due_ns)
         list_buckets(keeper);
-    }
     publish_state(keeper);
 }
 

@@ -13,7 +13,8 @@
 struct keeper;
 
 struct keeper_options {
-    unsigned refreshers; /* for the background; one more serves only what is urgent */
+    unsigned refreshers; /* for the background, 0: as many as suit the volume; one more serves only
+                            what is urgent */
     bool inotify;
     uint64_t poll_interval_min_ms, poll_interval_max_ms;
     unsigned operations_per_second;

@@ -121,6 +121,11 @@ enum status reader_pool_create(unsigned threads, enum reader_pool_mode mode,
     return STATUS_OK;
 }
 
+unsigned reader_pool_size(const struct reader_pool *pool)
+{
+    return pool->threads + 1;
+}
+
 void reader_pool_destroy(struct reader_pool **pool_address)
 {
     struct reader_pool *pool = TAKE_PTR(*pool_address);

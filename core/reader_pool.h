@@ -22,6 +22,8 @@ enum reader_pool_mode {
 /* `threads` 0 to 256. */
 MUST_CHECK enum status reader_pool_create(unsigned threads, enum reader_pool_mode mode,
                                           struct reader_pool **ret);
+/* How many calls can be under way at once for one caller: the threads and its own. */
+unsigned reader_pool_size(const struct reader_pool *pool);
 void reader_pool_destroy(struct reader_pool **pool);
 
 /* Calls work(context, i) for each i below `count`, in any order and on any thread, and returns when

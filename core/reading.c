@@ -19,6 +19,7 @@
 struct progress {
     bool settled;               /* its report is final but for the row */
     bool refreshed;             /* this reading waited for a refresh of it */
+    bool keeps_look;            /* and may find its rows in step with what it saw before */
     bool accepts;               /* a refresh made rows for us without a manifest to prove them: */
     uint64_t accept_generation; /* these */
     uint64_t looked_ns;
@@ -115,7 +116,7 @@ static void look_at_all(struct settling *settling)
     for (size_t i = 0; i < settling->request->count; i++) {
         struct scope_report *report = &settling->reading->reports[i];
 
-        if (settling->progress[i].settled)
+        if (settling->progress[i].settled || settling->progress[i].keeps_look)
             continue;
         if (may_skip_look(settling, i))
             report->looked = false;
@@ -293,6 +294,8 @@ static void refresh_and_note(struct settling *settling, size_t i)
         return;
     }
     settling->progress[i].refreshed = true;
+    /* Rows of just the manifest that this reading saw need no other proof. */
+    settling->progress[i].keeps_look = report->looked && !report->live.mark.signature.absent;
     settling->progress[i].accepts = result.manifest_absent;
     settling->progress[i].accept_generation = result.generation;
 }
@@ -316,9 +319,25 @@ static enum status refresh_out_of_step(struct settling *settling, bool last, boo
     return STATUS_OK;
 }
 
+/* True when a look that was kept does not fit the rows: it may only be too old, so another look
+ * comes before another refresh. */
+static bool drop_old_looks(struct settling *settling)
+{
+    bool dropped = false;
+
+    for (size_t i = 0; i < settling->request->count; i++) {
+        struct progress *progress = &settling->progress[i];
+        dropped = dropped || (progress->keeps_look && !progress->settled && !in_step(settling, i));
+        progress->keeps_look = progress->keeps_look && (progress->settled || in_step(settling, i));
+    }
+    return dropped;
+}
+
 static enum status settle(struct settling *settling, struct error *error)
 {
-    for (unsigned attempt = 0;; attempt++) {
+    unsigned attempt = 0;
+
+    for (;;) {
         bool again;
 
         look_at_all(settling);
@@ -326,7 +345,11 @@ static enum status settle(struct settling *settling, struct error *error)
         enum status status = read_rows(settling, error);
         if (status != STATUS_OK)
             return status;
-        status = refresh_out_of_step(settling, attempt >= READING_ATTEMPTS_MAX, &again);
+        if (drop_old_looks(settling)) {
+            index_end(settling->reading->reader);
+            continue;
+        }
+        status = refresh_out_of_step(settling, attempt++ >= READING_ATTEMPTS_MAX, &again);
         if (MUTANT(FRESH_UNCHECKED) && status == STATUS_OK && !again) {
             index_end(settling->reading->reader);
             pause_here(PAUSE_SEARCH_BEFORE_QUERY);

@@ -318,18 +318,25 @@ static struct file_stamp directory_stamp(const struct file_stamp *stamp)
     return directory;
 }
 
+bool refresh_plan_must_list(const struct refresh_plan *plan, plan_entry dir)
+{
+    const struct entry *entry = &plan->entries[dir];
+
+    /* A file that is edited or given a right does not move its directory: one that has no mark yet,
+     * or could not be understood, is looked at itself. */
+    return !plan->options.directory_times_work || !entry->known || !entry->clean ||
+           entry->look_inside;
+}
+
 bool refresh_plan_dir_stamped(struct refresh_plan *plan, plan_entry dir,
                               const struct file_stamp *stamp, uint64_t looked_ns)
 {
-    struct entry *entry = &plan->entries[dir];
     struct file_stamp wanted = directory_stamp(stamp);
 
     (void) looked_ns;
     plan->counts.dirs_checked++;
-    /* A file that is edited or given a right does not move its directory: one that has no mark yet,
-     * or could not be understood, is looked at itself. */
-    return !plan->options.directory_times_work || !entry->known || !entry->clean ||
-           entry->look_inside || !file_stamp_equal(&entry->stamp, &wanted);
+    return refresh_plan_must_list(plan, dir) ||
+           !file_stamp_equal(&plan->entries[dir].stamp, &wanted);
 }
 
 static void children_gone(struct refresh_plan *plan, plan_entry dir)
@@ -427,15 +434,20 @@ void refresh_plan_list_end(struct refresh_plan *plan, plan_entry dir)
     }
 }
 
+bool refresh_plan_trusts_file(const struct refresh_plan *plan, plan_entry file)
+{
+    const struct entry *entry = &plan->entries[file];
+
+    return entry->known && entry->clean && !entry->reread;
+}
+
 bool refresh_plan_file_stamped(struct refresh_plan *plan, plan_entry file,
                                const struct file_stamp *stamp, uint64_t looked_ns)
 {
-    struct entry *entry = &plan->entries[file];
-    bool trusted = entry->known && entry->clean && !entry->reread;
-
     (void) looked_ns;
     plan->counts.files_checked++;
-    return !trusted || !file_stamp_equal(&entry->stamp, stamp);
+    return !refresh_plan_trusts_file(plan, file) ||
+           !file_stamp_equal(&plan->entries[file].stamp, stamp);
 }
 
 enum status refresh_plan_file_read(struct refresh_plan *plan, plan_entry file,

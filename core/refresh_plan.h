@@ -65,6 +65,9 @@ bool refresh_plan_is_gone(const struct refresh_plan *plan, plan_entry entry);
 /* Relative to the facts directory, which is "" itself; the plan's. */
 const char *refresh_plan_path(const struct refresh_plan *plan, plan_entry entry);
 
+/* True when a directory will be listed whatever its stamp is, so that nobody need ask for that. */
+bool refresh_plan_must_list(const struct refresh_plan *plan, plan_entry dir);
+
 /* A directory's stamp (forced, taken at `looked_ns`): true when it must be listed, false when the
  * entries below it stand as they were seen. */
 bool refresh_plan_dir_stamped(struct refresh_plan *plan, plan_entry dir,
@@ -84,6 +87,10 @@ void refresh_plan_list_begin(struct refresh_plan *plan, plan_entry dir,
 MUST_CHECK enum status refresh_plan_list_name(struct refresh_plan *plan, plan_entry dir,
                                               const char *name, bool is_dir, plan_entry *ret);
 void refresh_plan_list_end(struct refresh_plan *plan, plan_entry dir);
+
+/* True when an unchanged stamp is enough to leave a listed file unread; else nobody need ask for
+ * its stamp. */
+bool refresh_plan_trusts_file(const struct refresh_plan *plan, plan_entry file);
 
 /* A listed file's stamp: true when the file must be read. */
 bool refresh_plan_file_stamped(struct refresh_plan *plan, plan_entry file,

@@ -93,6 +93,14 @@ static enum status read_base(struct refresh *refresh, struct base *base, struct 
     return status;
 }
 
+/* Where each look is a message, whether the rows are in step is told by the manifest that the
+ * snapshot reads anyway: whoever asked has seen that they were not. */
+static bool snapshot_compares(const struct refresh *refresh, const struct base *base)
+{
+    return base->in_index && refresh->run->wishes == REFRESH_WISH_NONE &&
+           !volume_lookups_are_safe(refresh->store->volume);
+}
+
 /* True when there is nothing to do: the rows are in step, and nobody asked for more than that. */
 static enum status is_in_step(struct refresh *refresh, const struct base *base, bool *ret,
                               struct error *error)
@@ -100,7 +108,7 @@ static enum status is_in_step(struct refresh *refresh, const struct base *base, 
     struct live_state live;
 
     *ret = false;
-    if (refresh->run->wishes != REFRESH_WISH_NONE)
+    if (refresh->run->wishes != REFRESH_WISH_NONE || snapshot_compares(refresh, base))
         return STATUS_OK;
     uint64_t looked_ns = clock_monotonic_ns();
     enum status status = store_compare(refresh->store, &refresh->run->scope, &live, error);
@@ -291,6 +299,13 @@ static enum status publish(struct refresh *refresh, const struct base *base,
     return status;
 }
 
+static void note_in_step(struct refresh *refresh, const struct base *base)
+{
+    refresh->result->generation = base->row.generation;
+    refresh->result->facts = base->row.facts;
+    refresh->result->broken = base->row.broken;
+}
+
 /* Reads a snapshot and installs it if the rows have not moved meanwhile. */
 static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
                                 enum install_outcome *ret, bool *ret_in_step, struct error *error)
@@ -306,9 +321,7 @@ static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
     if (status == STATUS_OK)
         status = is_in_step(refresh, &base, ret_in_step, error);
     if (status != STATUS_OK || *ret_in_step) {
-        refresh->result->generation = base.row.generation;
-        refresh->result->facts = base.row.facts;
-        refresh->result->broken = base.row.broken;
+        note_in_step(refresh, &base);
         return status;
     }
     refresh->revision_before = base.row.synced.mark.signature.revision;
@@ -323,10 +336,18 @@ static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
         .deadline_ns = clock_deadline_ms(REFRESH_DEADLINE_MS),
         .writer_wait_ms = refresh->run->failures > 0 ? WRITER_WAIT_AGAIN_MS : 0,
         .lock_is_held = lock_is_held,
+        .built_from = snapshot_compares(refresh, &base) ? &base.row.synced : NULL,
         .files_read = &refresh->store->counters.files_read,
     };
     snapshot_destroy(&refresh->snapshot);
+    uint64_t looked_ns = clock_monotonic_ns();
     status = snapshot_take(&refresh->store->source, &request, &refresh->snapshot, error);
+    if (status == STATUS_OK && refresh->snapshot.in_step) {
+        *ret_in_step = true;
+        note_in_step(refresh, &base);
+        scope_notes_in_step(refresh->store->notes, &refresh->run->scope, looked_ns);
+        return STATUS_OK;
+    }
     return status == STATUS_OK ? publish(refresh, &base, plan, ret, error) : status;
 }
 

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define READERS_LOCAL 8
+#define READERS_REMOTE 32
+
 static bool locks_reach_all_nodes(const struct store_options *options, const struct volume *volume)
 {
     switch (options->locks) {
@@ -18,6 +21,18 @@ static bool locks_reach_all_nodes(const struct store_options *options, const str
         break;
     }
     return volume_kind(volume) != VOLUME_UNKNOWN;
+}
+
+/* Local files are answered by the CPU; beyond that, what matters is how many questions are under
+ * way. */
+static enum status create_pool(struct store *store, unsigned threads)
+{
+    bool local = volume_lookups_are_safe(store->volume);
+
+    if (threads == STORE_READERS_BY_VOLUME)
+        threads = local ? READERS_LOCAL : READERS_REMOTE;
+    return reader_pool_create(threads, local ? READER_POOL_MEASURE : READER_POOL_EAGER,
+                              &store->pool);
 }
 
 static enum status open_volume(struct store *store, const struct store_options *options,
@@ -48,10 +63,7 @@ static enum status open_volume(struct store *store, const struct store_options *
     };
     status = volume_recovery_create(&recovery_options, &store->recovery);
     if (status == STATUS_OK)
-        status = reader_pool_create(options->pool_threads,
-                                    volume_lookups_are_safe(store->volume) ? READER_POOL_MEASURE
-                                                                           : READER_POOL_EAGER,
-                                    &store->pool);
+        status = create_pool(store, options->pool_threads);
     return status;
 }
 

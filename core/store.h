@@ -22,6 +22,7 @@
 #include "core/scope_notes.h"
 #include "core/volume_snapshot.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 
 enum store_locks {
@@ -42,6 +43,9 @@ typedef void (*store_event_sink)(void *context, const struct scope *scope, const
 
 #define INDEX_LOST_TEXT "the index was lost and is being built again"
 
+/* For `pool_threads`: as many as suit the volume. */
+#define STORE_READERS_BY_VOLUME UINT_MAX
+
 struct store_options {
     const char *volume_path;
     const struct volume_calls *calls; /* NULL: the real ones */
@@ -53,7 +57,7 @@ struct store_options {
     const char *index_directory;
     uint64_t index_mmap_bytes;
     uint64_t index_wal_bytes_max;
-    unsigned pool_threads;    /* readers of many files */
+    unsigned pool_threads;    /* readers of many files; 0: none */
     unsigned request_threads; /* callers of reading_begin() are numbered below this */
     store_event_sink event_sink;
     void *event_context;

@@ -123,6 +123,11 @@ MUST_CHECK enum status volume_stamp_at(const struct volume *volume, int dir_fd, 
 MUST_CHECK enum status volume_open_dir(const struct volume *volume, int dir_fd, const char *path,
                                        int *ret, struct error *error);
 
+/* The same, only to look up what is in it: it cannot be listed, and costs no more than the look-up
+ * of its name. */
+MUST_CHECK enum status volume_hold_dir(const struct volume *volume, int dir_fd, const char *path,
+                                       int *ret, struct error *error);
+
 /* Opens a file for reading beneath `dir_fd` (-1: the root), without waiting for the other side of a
  * pipe. The caller closes it with close(). */
 MUST_CHECK enum status volume_open_file(const struct volume *volume, int dir_fd, const char *path,
@@ -134,7 +139,8 @@ struct file_image {
     struct file_stamp stamp; /* forced; the same before and after the bytes were read */
 };
 
-/* Reads an open file from its beginning to its end, whatever size it was told. STATUS_STALE when
+/* Reads an open file from its beginning to its end, whatever size it was told: to a read that finds
+ * nothing more, or less than there was room for where the size agrees. STATUS_STALE when
  * its size or times changed meanwhile, when fewer bytes came than the file has, or on ESTALE;
  * STATUS_TOO_LARGE beyond `size_max`; STATUS_CORRUPT for what is no regular file. Moves the
  * descriptor's position: one thread at a time. */
@@ -193,6 +199,11 @@ MUST_CHECK enum status volume_remove_file(const struct volume *volume, int dir_f
  * `ret_left` is true then and the status is OK. */
 MUST_CHECK enum status volume_remove_dir(const struct volume *volume, int dir_fd, const char *name,
                                          bool *ret_left, struct error *error);
+
+/* How many operations the calling thread has asked volumes for since it was started, counted as a
+ * client without any cache would send them: one for each component of a path, and those for what is
+ * then done. Closing is free. */
+uint64_t volume_operations_here(void);
 
 /* The table and the root, for the volume_* modules beside this one. The root stays open until
  * volume_close(). */

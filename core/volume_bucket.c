@@ -121,6 +121,15 @@ static bool was_shown(struct bucket_table *table, const char *key, bool *ret_man
     return shown;
 }
 
+/* A listing of the users shows the bucket. What is known of its manifest stays. */
+static void remember_bucket(struct bucket_table *table, const char *key)
+{
+    bool manifest;
+
+    if (!was_shown(table, key, &manifest))
+        remember(table, key, false);
+}
+
 /* Opening it failed: only a new listing may bring it back. (The slot stays, so that probing chains
  * hold.) */
 static void forget_manifest(struct bucket_table *table, const char *key)
@@ -322,8 +331,12 @@ enum status bucket_list_all(struct bucket_table *table, bucket_sink sink, void *
 
     status = volume_list(table->volume, -1, USERS_DIR, &users, error);
     for (size_t i = 0; status == STATUS_OK && i < users.count; i++) {
-        if (users.entries[i].is_dir && scope_bucket_is_valid(users.entries[i].name))
-            status = sink(context, true, users.entries[i].name);
+        const char *name = users.entries[i].name;
+        if (!users.entries[i].is_dir || !scope_bucket_is_valid(name))
+            continue;
+        if (!volume_lookups_are_safe(table->volume))
+            remember_bucket(table, name);
+        status = sink(context, true, name);
     }
     return status;
 }

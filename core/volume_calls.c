@@ -10,6 +10,8 @@
 #include <sys/file.h>
 #include <sys/syscall.h>
 
+#define LIST_MESSAGE_BYTES                                                                         \
+    4096             /* a listing comes in pieces as small as that, whatever is asked for */
 #define OPEN_TRIES 8 /* openat2 says EAGAIN when something was renamed on the way */
 
 /* True when a component of the path is "..". Names that passed their grammar have none. */
@@ -133,8 +135,29 @@ const struct volume_calls *volume_real_calls(void)
     return &real_calls;
 }
 
+static _Thread_local uint64_t operations_here;
+
+uint64_t volume_operations_here(void)
+{
+    return operations_here;
+}
+
+void volume_count_operations(unsigned count)
+{
+    operations_here += count;
+}
+
+static void count_path(const char *path)
+{
+    for (const char *at = path; *at; at += strspn(at, "/")) {
+        at += strcspn(at, "/");
+        operations_here++;
+    }
+}
+
 #define RETRY_INTERRUPTED(result, call)                                                            \
     do {                                                                                           \
+        operations_here++;                                                                         \
         (result) = (call);                                                                         \
     } while ((result) < 0 && errno == EINTR)
 
@@ -144,6 +167,7 @@ int volume_do_open(const struct volume *volume, int dir_fd, const char *path, in
     int at = dir_fd < 0 ? volume_root_fd(volume) : dir_fd;
     int fd;
 
+    count_path(path);
     RETRY_INTERRUPTED(fd, volume->calls->open_beneath(at, path, flags | O_CLOEXEC, mode));
     return fd;
 }
@@ -152,6 +176,7 @@ int volume_do_stat(const struct volume *volume, int fd, const char *path, struct
 {
     int result;
 
+    count_path(path);
     RETRY_INTERRUPTED(result, volume->calls->stat_forced(fd, path, ret));
     return result;
 }
@@ -160,6 +185,7 @@ ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t 
 {
     ssize_t result;
 
+    volume_count_operations(1); /* the attributes, which tell a client whether its bytes are old */
     RETRY_INTERRUPTED(result, volume->calls->read(fd, bytes, size));
     return result;
 }
@@ -177,6 +203,8 @@ ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t 
     ssize_t result;
 
     RETRY_INTERRUPTED(result, volume->calls->list(fd, bytes, size));
+    if (result > 0)
+        volume_count_operations((unsigned) ((size_t) result / LIST_MESSAGE_BYTES));
     return result;
 }
 

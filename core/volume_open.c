@@ -25,6 +25,7 @@ static void root_destroy(struct volume_root **root)
 static enum status open_root_fd(const struct volume *volume, struct volume_root *root,
                                 struct error *error)
 {
+    volume_count_operations(1);
     do {
         root->fd = open(volume->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     } while (root->fd < 0 && errno == EINTR);
@@ -42,6 +43,7 @@ static enum status learn_place(const struct volume *volume, struct volume_root *
     struct statvfs vfs;
     uint64_t fs_id = 0;
 
+    volume_count_operations(3); /* twice its size, once the rights */
     if (volume_do_stat(volume, root->fd, "", &status) < 0 || fstatfs(root->fd, &fs) < 0 ||
         fstatvfs(root->fd, &vfs) < 0)
         return error_set_errno(error, errno, NULL, "cannot look at the volume %s", volume->path);

@@ -8,15 +8,27 @@
 
 #define READ_STEP_BYTES 4096u
 
-enum status volume_open_dir(const struct volume *volume, int dir_fd, const char *path, int *ret,
-                            struct error *error)
+static enum status open_dir(const struct volume *volume, int dir_fd, const char *path, int flags,
+                            int *ret, struct error *error)
 {
-    int fd = volume_do_open(volume, dir_fd, path, O_RDONLY | O_DIRECTORY, 0);
+    int fd = volume_do_open(volume, dir_fd, path, flags | O_DIRECTORY, 0);
 
     if (fd < 0)
         return error_set_errno(error, errno, path, "cannot open the directory");
     *ret = fd;
     return STATUS_OK;
+}
+
+enum status volume_open_dir(const struct volume *volume, int dir_fd, const char *path, int *ret,
+                            struct error *error)
+{
+    return open_dir(volume, dir_fd, path, O_RDONLY, ret, error);
+}
+
+enum status volume_hold_dir(const struct volume *volume, int dir_fd, const char *path, int *ret,
+                            struct error *error)
+{
+    return open_dir(volume, dir_fd, path, O_PATH, ret, error);
 }
 
 /* What is in the place of a file. Rights have nothing to do with it, and trying again does not
@@ -86,7 +98,9 @@ static bool grow(char **bytes, size_t size, size_t *capacity, size_t size_max)
     return true;
 }
 
-/* Reads to the end of the file: an empty read, not the size that was told, says where that is. */
+/* Reads to the end of the file. The size that was told does not say where that is: an empty read
+ * does, or one that was asked for more and stopped just at that size, which spares a network volume
+ * a question. */
 static enum status read_to_end(const struct volume *volume, int fd, size_t size_told,
                                size_t size_max, char **ret, size_t *ret_size, struct error *error)
 {
@@ -99,7 +113,8 @@ static enum status read_to_end(const struct volume *volume, int fd, size_t size_
     for (;;) {
         if (!grow(&bytes, size, &capacity, size_max))
             return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for %zu bytes", capacity);
-        ssize_t got = volume_do_read(volume, fd, bytes + size, capacity - 1 - size);
+        size_t room = capacity - 1 - size;
+        ssize_t got = volume_do_read(volume, fd, bytes + size, room);
         if (got < 0)
             return error_set_errno(error, errno, NULL, "cannot read the file");
         if (got == 0)
@@ -107,6 +122,8 @@ static enum status read_to_end(const struct volume *volume, int fd, size_t size_
         size += (size_t) got;
         if (size > size_max)
             return error_set(error, STATUS_TOO_LARGE, NULL, "more than %zu bytes", size_max);
+        if ((size_t) got < room && size == size_told)
+            break;
     }
     bytes[size] = '\0';
     *ret = TAKE_PTR(bytes);

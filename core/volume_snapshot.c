@@ -237,6 +237,16 @@ static enum status capture(struct attempt *attempt, struct bucket_view *ret_view
     return status;
 }
 
+/* True when the manifest that was captured is the one that the caller's rows were built from. */
+static bool is_in_step(const struct attempt *attempt)
+{
+    const struct live_state *live = &attempt->snapshot->live;
+    const struct synced_mark *built_from = attempt->request->built_from;
+
+    return built_from && !live->mark.signature.absent &&
+           freshness_in_step(built_from, 0, live, true);
+}
+
 static enum status read_bucket(struct attempt *attempt, struct error *error)
 {
     const struct snapshot_source *source = attempt->source;
@@ -248,6 +258,9 @@ static enum status read_bucket(struct attempt *attempt, struct error *error)
     if (status != STATUS_OK)
         return status;
     pause_here(PAUSE_SNAPSHOT_AFTER_CAPTURE);
+    snapshot->in_step = is_in_step(attempt);
+    if (snapshot->in_step)
+        return STATUS_OK;
     if (view.has_agents)
         status = bucket_find_facts(source->buckets, attempt->request->scope, attempt->bucket_fd,
                                    &attempt->place, error);
@@ -404,6 +417,31 @@ static enum status compare_absent(const struct snapshot_source *source, const st
     return STATUS_OK;
 }
 
+/* What the bytes of a manifest tell of its scopes. */
+static enum status live_of(const struct file_image *image, struct live_state *ret,
+                           struct error *error)
+{
+    int64_t revision;
+    enum status status = manifest_scan_revision(image->bytes, image->size, &revision, error);
+
+    if (status == STATUS_OK)
+        *ret = (struct live_state){.mark = mark_of(image, revision)};
+    return status;
+}
+
+/* A manifest that a listing of the open bucket shows. */
+static enum status compare_in_bucket(const struct snapshot_source *source, int bucket_fd,
+                                     struct live_state *ret, struct error *error)
+{
+    AUTO_IMAGE struct file_image image = {0};
+    enum status status = volume_read_file(source->volume, bucket_fd, source->manifest_name,
+                                          MANIFEST_BYTES_MAX, &image, error);
+
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_STALE;
+    return status == STATUS_OK ? live_of(&image, ret, error) : status;
+}
+
 static enum status compare_by_listing(const struct snapshot_source *source,
                                       const struct scope *scope, struct live_state *ret,
                                       struct error *error)
@@ -421,7 +459,7 @@ static enum status compare_by_listing(const struct snapshot_source *source,
     if (status != STATUS_OK)
         return status;
     if (view.has_manifest)
-        return STATUS_STALE; /* it appeared between the look-up and the listing */
+        return compare_in_bucket(source, bucket, ret, error);
     return compare_absent(source, scope, bucket, &view, ret, error);
 }
 
@@ -433,16 +471,12 @@ enum status snapshot_compare(const struct snapshot_source *source, const struct 
     pause_here(PAUSE_COMPARE_BEFORE_OPEN);
     for (unsigned i = 0; status == STATUS_STALE && i < ATTEMPTS_UNLOCKED; i++) {
         AUTO_IMAGE struct file_image image = {0};
-        int64_t revision;
 
         status = bucket_read_manifest(source->buckets, scope, &image, error);
-        if (status == STATUS_NOT_FOUND) {
+        if (status == STATUS_NOT_FOUND)
             status = compare_by_listing(source, scope, ret, error);
-        } else if (status == STATUS_OK) {
-            status = manifest_scan_revision(image.bytes, image.size, &revision, error);
-            if (status == STATUS_OK)
-                *ret = (struct live_state){.mark = mark_of(&image, revision)};
-        }
+        else if (status == STATUS_OK)
+            status = live_of(&image, ret, error);
     }
     pause_here(PAUSE_COMPARE_AFTER_READ);
     if (status == STATUS_STALE)

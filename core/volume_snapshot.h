@@ -33,15 +33,17 @@ struct snapshot_request {
     const struct scope *scope;
     struct refresh_plan *plan;
     uint64_t deadline_ns;
-    unsigned writer_wait_ms;      /* patience with a live writer's lock; 0: 300 */
-    bool lock_is_held;            /* the caller holds the user's lock */
-    _Atomic uint64_t *files_read; /* counts up while it reads; may be NULL */
+    unsigned writer_wait_ms;              /* patience with a live writer's lock; 0: 300 */
+    bool lock_is_held;                    /* the caller holds the user's lock */
+    const struct synced_mark *built_from; /* rows of this manifest need no reading; NULL: read */
+    _Atomic uint64_t *files_read;         /* counts up while it reads; may be NULL */
 };
 
 struct snapshot {
     struct live_state live;
     char *manifest; /* the bytes that `live` is of; owned. NULL: the bucket has none */
     size_t manifest_size;
+    bool in_step; /* with `built_from`: no fact was looked at, the plan holds nothing */
     bool bucket_present;
     bool unmigrated;  /* there is data in an earlier layout */
     bool rolled_back; /* a dead writer's commit was taken back on the way */

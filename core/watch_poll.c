@@ -48,7 +48,7 @@ struct watch_poll {
     uint64_t cost_ns;
     uint64_t credit_ns;
     uint64_t credit_max_ns;
-    uint64_t counted_ns; /* when credit_ns was right */
+    uint64_t counted_ns; /* when credit_ns was right, or will be: nothing is earned until then */
 };
 
 static uint64_t add_time(uint64_t now_ns, uint64_t interval_ns)
@@ -255,6 +255,19 @@ bool watch_poll_next(struct watch_poll *poll, uint64_t now_ns, bool *ret_has_use
     return true;
 }
 
+void watch_poll_charge(struct watch_poll *poll, uint64_t operations, uint64_t now_ns)
+{
+    uint64_t cost_ns =
+        operations > CLOCK_NEVER / poll->cost_ns ? CLOCK_NEVER : operations * poll->cost_ns;
+
+    poll->credit_ns = credit_at(poll, now_ns);
+    if (now_ns > poll->counted_ns)
+        poll->counted_ns = now_ns;
+    uint64_t paid_ns = cost_ns < poll->credit_ns ? cost_ns : poll->credit_ns;
+    poll->credit_ns -= paid_ns;
+    poll->counted_ns = add_time(poll->counted_ns, cost_ns - paid_ns);
+}
+
 void watch_poll_done(struct watch_poll *poll, bool has_user, const char *bucket, bool changed,
                      uint64_t now_ns)
 {
@@ -325,6 +338,8 @@ uint64_t watch_poll_wait_ns(const struct watch_poll *poll, uint64_t now_ns)
         return CLOCK_NEVER;
     uint64_t until_due_ns = due_ns > now_ns ? due_ns - now_ns : 0;
     uint64_t until_paid_ns = credit_ns < poll->cost_ns ? poll->cost_ns - credit_ns : 0;
+    if (until_paid_ns > 0 && poll->counted_ns > now_ns)
+        until_paid_ns = add_time(until_paid_ns, poll->counted_ns - now_ns);
     return until_due_ns > until_paid_ns ? until_due_ns : until_paid_ns;
 }
 

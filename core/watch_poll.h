@@ -45,6 +45,10 @@ bool watch_poll_next(struct watch_poll *poll, uint64_t now_ns, bool *ret_has_use
 void watch_poll_done(struct watch_poll *poll, bool has_user, const char *bucket, bool changed,
                      uint64_t now_ns);
 
+/* Takes operations from the budget beyond the one that each bucket handed out has cost. What
+ * exceeds it is paid before anything is handed out again. */
+void watch_poll_charge(struct watch_poll *poll, uint64_t operations, uint64_t now_ns);
+
 /* Makes every bucket due, e.g. after events were lost (the budget still holds). */
 void watch_poll_all_due(struct watch_poll *poll, uint64_t now_ns);
 

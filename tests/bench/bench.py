@@ -4,9 +4,10 @@
     bench.py [--quick] [--only NAME,...] [--runs N] [--seconds S] [--build DIR] [--directory DIR]
              [--json FILE] [--charts DIR]
 
-What is measured: --list. Figures are medians over the runs, and p99 the median of the runs' 99th
-percentiles. With --directory the volumes are kept there, and the next run does not write them again.
-Targets hold for two cores; ratios to the floors are what can be compared between machines.
+What is measured: --list; `--only slow` takes everything that begins so. Figures are medians over the
+runs, and p99 the median of the runs' 99th percentiles. With --directory the volumes are kept there, and
+the next run does not write them again. Targets hold for two cores; ratios to the floors are what can be
+compared between machines.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import charts  # noqa: E402
 import refreshes  # noqa: E402
 import scaling  # noqa: E402
 import searches  # noqa: E402
+import slow  # noqa: E402
 import writes  # noqa: E402
 from harness import Bench, heading  # noqa: E402
 
@@ -41,6 +43,7 @@ MEASUREMENTS = {
     "poll": builds.measure_polling,
     "memory": builds.measure_memory,
     "scaling": scaling.measure_scaling,
+    **slow.MEASUREMENTS,
 }
 
 
@@ -57,6 +60,18 @@ def parse_arguments():
     parser.add_argument("--charts", help="draw what was measured there, as SVG")
     parser.add_argument("--verbose", action="store_true", help="what the programs say")
     return parser.parse_args()
+
+
+def chosen_by(only):
+    """The names that were asked for: whole, or the word that some begin with. An unknown one ends it."""
+    chosen = []
+    for wanted in only.split(",") if only else MEASUREMENTS:
+        names = [name for name in MEASUREMENTS if name == wanted or name.startswith(wanted + "-")]
+        if not names:
+            print(f"no such measurement: {wanted} (--list names them)", file=sys.stderr)
+            sys.exit(2)
+        chosen += names
+    return chosen
 
 
 def machine():
@@ -84,11 +99,7 @@ def main():
     if options.list:
         print("\n".join(MEASUREMENTS))
         return 0
-    chosen = options.only.split(",") if options.only else list(MEASUREMENTS)
-    unknown = [name for name in chosen if name not in MEASUREMENTS]
-    if unknown:
-        print(f"no such measurement: {unknown[0]} (--list names them)", file=sys.stderr)
-        return 2
+    chosen = chosen_by(options.only)
     told = machine()
     begun = time.monotonic()
     bench = Bench(options)

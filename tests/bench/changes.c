@@ -1,16 +1,19 @@
 /* Another node's write, and the search that sees it.
  *
- *     changes ENDPOINT VOLUME USERS FACTS COUNT
+ *     changes ENDPOINT VOLUME USERS FACTS COUNT [OTHER THREADS]
  *
  * COUNT times: one of the facts f0 ... of one of the users u0 ... (make_volume.py writes such
  * volumes) and the manifest are replaced as a peer would, without syncing; then a search for the
  * new word must find it. Users take turns, and each rests until its last change has settled: what
  * is younger has to be read again by the next refresh, whoever makes it. Beside it the floor: what
  * anybody must do who looks for a change without being told, a look at each shard's directory, a
- * listing of the one that changed, and a read of the file.
+ * listing of the one that changed, and a read of the file; that many threads at a time (1).
+ *
+ * OTHER is where another node has the volume, which writes there; VOLUME is the agent's.
  *
  * One JSON object comes out: p50 and p99 of both in microseconds. */
 #include "core/clock.h"
+#include "core/reader_pool.h"
 #include "core/scope.h"
 #include "core/text.h"
 #include "ipc/memsync.h"
@@ -32,9 +35,9 @@
 
 struct target {
     char user[32];
-    char bucket[4096];
+    char bucket[4096]; /* where the other node has it */
     char facts[4096 + 64];
-    int shard_fds[SHARDS];
+    int shard_fds[SHARDS]; /* ours; -1: there is none */
 };
 
 static void write_manifest(const struct target *target, unsigned revision)
@@ -74,11 +77,12 @@ static void write_fact(const struct target *target, unsigned number, unsigned re
 
 /* ---- the floor ---- */
 
-static void open_shards(struct target *target)
+static void open_shards(struct target *target, const char *volume)
 {
     for (unsigned i = 0; i < SHARDS; i++) {
         char path[8192];
-        (void) snprintf(path, sizeof path, "%s/%02x", target->facts, i);
+        (void) snprintf(path, sizeof path, "%s/users/%s/agents/__default__/facts/%02x", volume,
+                        target->user, i);
         target->shard_fds[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (target->shard_fds[i] < 0 && errno != ENOENT)
             test_die("cannot open %s: %s", path, strerror(errno));
@@ -96,35 +100,76 @@ static void raise_limit(void)
     }
 }
 
-static void open_target(struct target *target, const char *volume, size_t number)
+static void open_target(struct target *target, const char *volume, const char *other, size_t number)
 {
     (void) snprintf(target->user, sizeof target->user, "u%zu", number);
-    (void) snprintf(target->bucket, sizeof target->bucket, "%s/users/%s", volume, target->user);
+    (void) snprintf(target->bucket, sizeof target->bucket, "%s/users/%s", other, target->user);
     (void) snprintf(target->facts, sizeof target->facts, "%s/agents/__default__/facts",
                     target->bucket);
-    open_shards(target);
+    open_shards(target, volume);
 }
 
-static void look(const struct target *target, const char *path)
+static void look_at(int fd, const char *name)
 {
-    char directory[8192];
-    char bytes[65536];
-    struct stat info;
+    struct statx info;
 
-    for (unsigned i = 0; i < SHARDS; i++) {
-        if (target->shard_fds[i] >= 0 && fstat(target->shard_fds[i], &info) < 0)
-            test_die("cannot look at a shard: %s", strerror(errno));
-    }
-    (void) snprintf(directory, sizeof directory, "%.*s", (int) (strrchr(path, '/') - path), path);
-    DIR *listing = opendir(directory);
+    if (statx(fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC,
+              STATX_BASIC_STATS, &info) < 0)
+        test_die("cannot look at a shard%s%s: %s", *name ? " at " : "", name, strerror(errno));
+}
+
+static enum status look_at_shard(void *context, size_t index)
+{
+    const struct target *target = context;
+
+    if (target->shard_fds[index] >= 0)
+        look_at(target->shard_fds[index], "");
+    return STATUS_OK;
+}
+
+/* The shard that changed, held open. */
+struct shard {
+    int fd;
+    size_t count;
+    char names[4096][NAME_MAX + 1];
+};
+
+static enum status look_at_file(void *context, size_t index)
+{
+    const struct shard *shard = context;
+
+    look_at(shard->fd, shard->names[index]);
+    return STATUS_OK;
+}
+
+static void list_shard(struct shard *shard)
+{
+    DIR *listing = fdopendir(openat(shard->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+
     if (!listing)
-        test_die("cannot list %s: %s", directory, strerror(errno));
+        test_die("cannot list a shard: %s", strerror(errno));
+    shard->count = 0;
     for (const struct dirent *entry = readdir(listing); entry; entry = readdir(listing)) {
-        if (fstatat(dirfd(listing), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0)
-            test_die("cannot look at %s: %s", entry->d_name, strerror(errno));
+        if (entry->d_name[0] != '.' && shard->count < ARRAY_SIZE(shard->names))
+            (void) snprintf(shard->names[shard->count++], sizeof shard->names[0], "%s",
+                            entry->d_name);
     }
     (void) closedir(listing);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void look(struct target *target, struct reader_pool *pool, const char *path)
+{
+    static struct shard shard;
+    char bytes[65536];
+    const char *name = strrchr(path, '/') + 1;
+
+    shard.fd = target->shard_fds[strtoul(name - 3, NULL, 16)];
+    if (reader_pool_run(pool, SHARDS, look_at_shard, target) != STATUS_OK)
+        test_die("cannot look at the shards");
+    list_shard(&shard);
+    if (reader_pool_run(pool, shard.count, look_at_file, &shard) != STATUS_OK)
+        test_die("cannot look at the files");
+    int fd = openat(shard.fd, name, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || read(fd, bytes, sizeof bytes) <= 0)
         test_die("cannot read %s: %s", path, strerror(errno));
     (void) close(fd);
@@ -149,36 +194,47 @@ static void search(memsync_client *client, const char *user, unsigned revision)
     memsync_free(reply);
 }
 
+static struct reader_pool *create_pool(size_t threads)
+{
+    struct reader_pool *pool = NULL;
+
+    if (reader_pool_create((unsigned) threads - 1, READER_POOL_EAGER, &pool) != STATUS_OK)
+        test_die("no threads");
+    return pool;
+}
+
 int main(int argc, char **argv)
 {
     memsync_client *client = NULL;
     AUTO_SAMPLES struct samples looks = {0};
     AUTO_SAMPLES struct samples searches = {0};
 
-    if (argc != 6) {
-        (void) fprintf(stderr, "usage: changes ENDPOINT VOLUME USERS FACTS COUNT\n");
+    if (argc != 6 && argc != 8) {
+        (void) fprintf(stderr,
+                       "usage: changes ENDPOINT VOLUME USERS FACTS COUNT [OTHER THREADS]\n");
         return 2;
     }
     size_t users = bench_number(argv[3], 1000);
     size_t facts = bench_number(argv[4], 10000000);
     size_t count = bench_number(argv[5], 1000000);
+    struct reader_pool *pool = create_pool(argc == 8 ? bench_number(argv[7], 257) : 1);
     struct target *targets = calloc(users, sizeof *targets);
     if (!targets)
         test_die("no memory");
     raise_limit();
     for (size_t i = 0; i < users; i++)
-        open_target(&targets[i], argv[2], i);
+        open_target(&targets[i], argv[2], argc == 8 ? argv[6] : argv[2], i);
     if (memsync_open(argv[1], &client) != MEMSYNC_OK)
         test_die("%s", memsync_last_error());
     unsigned revision = (unsigned) time(NULL) % 1000000 + 2;
     for (size_t i = 0; i < count; i++) {
-        const struct target *target = &targets[i % users];
+        struct target *target = &targets[i % users];
         char path[8192];
 
         write_fact(target, (unsigned) (i * 7919 % facts), ++revision, path, sizeof path);
         write_manifest(target, revision);
         uint64_t begun_ns = clock_monotonic_ns();
-        look(target, path);
+        look(target, pool, path);
         samples_add(&looks, clock_monotonic_ns() - begun_ns);
         begun_ns = clock_monotonic_ns();
         search(client, target->user, revision);
@@ -186,6 +242,7 @@ int main(int argc, char **argv)
         (void) usleep((useconds_t) (REST_US / users));
     }
     memsync_close(&client);
+    reader_pool_destroy(&pool);
     free(targets);
     (void) printf("{");
     samples_print(&looks, "look");

@@ -324,7 +324,7 @@ class CommandLine(ProcessCase):
 
     def test_a_bad_configuration_ends_with_1_and_its_place(self):
         path = self.write_config(
-            f"config_version: 1\nvolume:\n  path: {self.volume}\nsync:\n  readers: 0\n")
+            f"config_version: 1\nvolume:\n  path: {self.volume}\nsync:\n  readers: 300\n")
         for arguments in ([], ["--check-config"], ["--print-config"]):
             with self.subTest(arguments=arguments):
                 done = self.run_agent("--config", path, *arguments)
@@ -334,7 +334,7 @@ class CommandLine(ProcessCase):
     def test_check_config_tells_all_errors_and_the_warnings(self):
         path = self.write_config(
             f"config_version: 1\nvolume:\n  path: {self.volume}\n  lokcs: auto\n"
-            "sync:\n  readers: 0\nlog:\n  level: loud\n")
+            "sync:\n  readers: 300\nlog:\n  level: loud\n")
         done = self.run_agent("--config", path, "--check-config")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         for place in (":4:3: unknown key volume.lokcs", ":6:12: sync.readers: ",
@@ -409,7 +409,7 @@ class CommandLine(ProcessCase):
         self.assertEqual(done.returncode, 0)
         lines = done.stdout.splitlines()
         for line in (f"volume.path = {self.volume}", "sync.readers = 5", "log.level = error",
-                     "sync.refreshers = 2"):
+                     "sync.refreshers = 0"):
             self.assertIn(line, lines)
 
     def test_an_unknown_key_is_warned_about_and_does_not_keep_it_from_starting(self):

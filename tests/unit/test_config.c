@@ -86,7 +86,7 @@ Test(config, has_the_documented_defaults)
     cr_expect_null(config->index_path);
     cr_expect_eq(config->index_mmap_bytes, 0);
     cr_expect_str_eq(config->sync_freshness, "strict");
-    cr_expect_eq(config->sync_readers, 8);
+    cr_expect_eq(config->sync_readers, 0);
     cr_expect(config->sync_inotify);
     cr_expect_str_eq(config->ipc_endpoint, "ipc:///run/memsync/memsyncd.sock");
     cr_expect_str_eq(config->ipc_events, "");
@@ -174,16 +174,16 @@ Test(config, an_unknown_name_is_warned_about_with_the_nearest_known_one)
 Test(config, a_wrong_value_names_place_key_and_what_is_allowed)
 {
     static const struct yaml_case cases[] = {
-        {"sync:\n  readers: 0\n",
-         "c.yaml:2:12: sync.readers: must be a whole number from 1 to 256, not \"0\""},
+        {"sync:\n  readers: -1\n",
+         "c.yaml:2:12: sync.readers: must be a whole number from 0 to 256, not \"-1\""},
         {"sync:\n  readers: 257\n",
-         "c.yaml:2:12: sync.readers: must be a whole number from 1 to 256, not \"257\""},
+         "c.yaml:2:12: sync.readers: must be a whole number from 0 to 256, not \"257\""},
         {"sync:\n  readers: \"8\"\n",
-         "c.yaml:2:12: sync.readers: must be a whole number from 1 to 256, not a quoted text"},
+         "c.yaml:2:12: sync.readers: must be a whole number from 0 to 256, not a quoted text"},
         {"sync:\n  readers: [8]\n",
-         "c.yaml:2:12: sync.readers: must be a whole number from 1 to 256, not a list"},
+         "c.yaml:2:12: sync.readers: must be a whole number from 0 to 256, not a list"},
         {"sync:\n  readers: {a: 8}\n",
-         "c.yaml:2:12: sync.readers: must be a whole number from 1 to 256, not a mapping"},
+         "c.yaml:2:12: sync.readers: must be a whole number from 0 to 256, not a mapping"},
         {"sync:\n  poll_interval_min_ms: 5s\n", "c.yaml:2:25: sync.poll_interval_min_ms: must be a "
                                                 "whole number of milliseconds from 10 to "
                                                 "3600000, not \"5s\""},
@@ -225,7 +225,7 @@ Test(config, all_errors_of_a_file_are_told_at_once)
 {
     static const char yaml[] = "config_version: 2\n"
                                "sync:\n"
-                               "  readers: 0\n"
+                               "  readers: 300\n"
                                "  ? [x]\n"
                                "  : 1\n"
                                "  refreshers: 3\n"
@@ -236,16 +236,17 @@ Test(config, all_errors_of_a_file_are_told_at_once)
                                "volume: {path: x}\n";
 
     cr_expect_eq(read_text(yaml), STATUS_INVALID);
-    cr_expect_str_eq(text_string(&errors),
-                     "c.yaml:1:17: config_version: must be 1, the only version that this agent "
-                     "knows\n"
-                     "c.yaml:3:12: sync.readers: must be a whole number from 1 to 256, not \"0\"\n"
-                     "c.yaml:4:5: sync: a key must be a short plain word\n"
-                     "c.yaml:7:21: sync.max_staleness_ms: must be a whole number of milliseconds "
-                     "from 0 to 3600000, not \"1 2\"\n"
-                     "c.yaml:10:3: sync.readers: must be given only once\n"
-                     "c.yaml:12:6: log: must be a mapping of keys\n"
-                     "c.yaml:13:16: volume.path: must be an absolute path, not \"x\"\n");
+    cr_expect_str_eq(
+        text_string(&errors),
+        "c.yaml:1:17: config_version: must be 1, the only version that this agent "
+        "knows\n"
+        "c.yaml:3:12: sync.readers: must be a whole number from 0 to 256, not \"300\"\n"
+        "c.yaml:4:5: sync: a key must be a short plain word\n"
+        "c.yaml:7:21: sync.max_staleness_ms: must be a whole number of milliseconds "
+        "from 0 to 3600000, not \"1 2\"\n"
+        "c.yaml:10:3: sync.readers: must be given only once\n"
+        "c.yaml:12:6: log: must be a mapping of keys\n"
+        "c.yaml:13:16: volume.path: must be an absolute path, not \"x\"\n");
     cr_expect_str_eq(problem.message, "c.yaml:1:17: config_version: must be 1, the only version "
                                       "that this agent knows");
     expect_contains(text_string(&warnings), "c.yaml:11:3: unknown key sync.redaers", yaml);
@@ -267,7 +268,7 @@ Test(config, errors_beyond_twenty_are_not_told)
 
     text_append_string(&yaml, "sync:\n");
     for (int i = 0; i < 30; i++)
-        text_append_string(&yaml, "  readers: 0\n");
+        text_append_string(&yaml, "  readers: 300\n");
     text_append_string(&yaml, "log: info\n");
     cr_expect_eq(read_text(text_string(&yaml)), STATUS_INVALID);
     for (const char *at = text_string(&errors); *at; at++)
@@ -368,8 +369,8 @@ Test(config, null_leaves_a_key_at_its_default)
 {
     cr_assert_eq(read_text("config_version: 1\nsync: {readers: null, refreshers: ~}\nlog:\n"),
                  STATUS_OK);
-    cr_expect_eq(config->sync_readers, 8);
-    cr_expect_eq(config->sync_refreshers, 2);
+    cr_expect_eq(config->sync_readers, 0);
+    cr_expect_eq(config->sync_refreshers, 0);
     cr_expect_str_eq(text_string(&warnings), "");
 }
 
@@ -527,9 +528,9 @@ Test(config, a_wrong_variable_is_an_error_that_names_it)
         const char *message;
     } cases[] = {
         {"MEMSYNC_SYNC_READERS=many", "environment: MEMSYNC_SYNC_READERS: must be a whole number "
-                                      "from 1 to 256, not \"many\""},
+                                      "from 0 to 256, not \"many\""},
         {"MEMSYNC_SYNC_READERS=",
-         "environment: MEMSYNC_SYNC_READERS: must be a whole number from 1 to 256, not \"\""},
+         "environment: MEMSYNC_SYNC_READERS: must be a whole number from 0 to 256, not \"\""},
         {"MEMSYNC_ENDPOINT=x", "environment: MEMSYNC_ENDPOINT: must be ipc:///PATH or "
                                "tcp://ADDRESS:PORT, not \"x\""},
         {"MEMSYNC_ACCESS_ENABLED=true",

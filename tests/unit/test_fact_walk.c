@@ -112,6 +112,34 @@ Test(fact_walk, finds_facts_in_shards_and_wherever_else_they_lie)
     cr_expect_eq(files_read, 4);
 }
 
+Test(fact_walk, what_will_be_read_anyway_is_not_asked_for_its_attributes)
+{
+    put_fact("aa/", "f1");
+    temp_calls_count(TEMP_CALL_STAT, "/aa/f1.md");
+    cr_expect_eq(walk_until(CLOCK_NEVER), STATUS_OK);
+    cr_expect_eq(temp_calls_counted(), 2, "only before and after its bytes");
+    cr_expect_eq(walk_until(CLOCK_NEVER), STATUS_OK);
+    temp_calls_count(TEMP_CALL_STAT, "/facts/aa");
+    put_fact("bb/", "f2");
+    cr_expect_eq(walk_until(CLOCK_NEVER), STATUS_OK);
+    cr_expect_eq(temp_calls_counted(), 1, "nor a directory that will be listed");
+}
+
+/* One look-up of the directory does for several files in it. */
+Test(fact_walk, files_of_one_directory_are_read_from_there)
+{
+    char id[16];
+
+    for (unsigned i = 0; i < 100; i++) {
+        (void) snprintf(id, sizeof id, "f%u", i);
+        put_fact("aa/", id);
+    }
+    temp_calls_count(TEMP_CALL_OPEN, "/facts/aa");
+    cr_expect_eq(walk_until(CLOCK_NEVER), STATUS_OK);
+    cr_expect_eq(files_read, 100);
+    cr_expect_eq(temp_calls_counted(), 1 + 7, "its listing, and bunches of 16 files");
+}
+
 /* The plan's limits are no failure of the walk. */
 Test(fact_walk, directories_deeper_than_it_looks_are_left_out)
 {

@@ -258,6 +258,29 @@ Test(refresh_plan, one_changed_file_costs_one_listing_and_one_read)
     cr_expect_eq(result.files, 3);
 }
 
+/* Nobody need ask for stamps that decide nothing. */
+Test(refresh_plan, tells_what_is_looked_at_whatever_its_stamp_is)
+{
+    seen_usual(true);
+    options.directory_times_work = true;
+    create();
+    plan_entry root = next_dir("");
+    cr_expect(!refresh_plan_must_list(plan, root));
+    cr_expect(stamped(root, 200, NOW));
+    list_begin(root, 200, NOW);
+    plan_entry added = name(root, "cc", true);
+    cr_expect(refresh_plan_must_list(plan, added));
+    plan_entry aa = name(root, "aa", true);
+    (void) name(root, "bb", true);
+    refresh_plan_list_end(plan, root);
+    cr_expect(!refresh_plan_must_list(plan, aa));
+    list_begin(aa, 200, NOW);
+    cr_expect(refresh_plan_trusts_file(plan, name(aa, "f1.md", false)));
+    cr_expect(!refresh_plan_trusts_file(plan, name(aa, "f9.md", false)));
+    refresh_plan_distrust_dirs(plan);
+    cr_expect(refresh_plan_must_list(plan, aa));
+}
+
 /* The rule itself: equal stamps prove something only when they were met again after W. */
 Test(refresh_plan, a_stamp_gets_its_mark_only_after_the_whole_tick)
 {

@@ -36,6 +36,26 @@ static uint64_t lost(void)
 
 /* ---- what a refresh reads ---- */
 
+/* Where each look is a message the manifest is not read once more only to learn that. */
+Test(refresher, on_a_network_volume_the_snapshot_tells_what_is_in_step)
+{
+    static enum volume_kind unknown = VOLUME_UNKNOWN;
+
+    store->options.force_kind = &unknown;
+    temp_store_usual(store, false);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two", "fresh", 0);
+    uint64_t compares = atomic_load(&store->store->counters.compares);
+    uint64_t files = atomic_load(&store->store->counters.files_read);
+    struct refresh_result result = refresh("u/a", REFRESH_WISH_NONE);
+    cr_expect(result.status == STATUS_OK && !result.installed && result.facts == 2);
+    cr_expect_eq(atomic_load(&store->store->counters.files_read), files);
+    (void) temp_volume_update(store->volume, "u", "a", "f1", "note ONE");
+    result = refresh("u/a", REFRESH_WISH_NONE);
+    cr_expect(result.status == STATUS_OK && result.installed);
+    cr_expect_eq(atomic_load(&store->store->counters.compares), compares);
+    EXPECT_ASK(store, "u/a", "f1=ONE f2=two", "fresh", 0);
+}
+
 /* Each fact's shard is its own, so one changed fact costs one listing and one read. */
 Test(refresher, reads_only_what_changed_once_stamps_are_settled)
 {

@@ -336,6 +336,20 @@ Test(volume, an_interrupted_call_is_repeated)
     cr_expect(not(has_file(dir, "d")));
 }
 
+/* On a network volume each call is a message. */
+Test(volume, a_read_that_stops_at_the_size_told_has_met_the_end)
+{
+    AUTO_IMAGE struct file_image image = {0};
+
+    put_file(dir, "d/file", "bytes");
+    fault.calls = 0;
+    uint64_t operations = volume_operations_here();
+    cr_assert(eq(int, volume_read_file(volume, -1, "d/file", 10, &image, NULL), STATUS_OK));
+    cr_expect(eq(u32, fault.calls, 4), "open, attributes, read, attributes");
+    cr_expect(eq(u64, volume_operations_here() - operations, 7),
+              "and two look-ups, and what the client asks for the read");
+}
+
 Test(volume, faults_of_a_read_are_told_apart)
 {
     const struct {
@@ -351,6 +365,7 @@ Test(volume, faults_of_a_read_are_told_apart)
     };
 
     put_file(dir, "file", "bytes");
+    fault.most_bytes = 3; /* one read is not enough */
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct file_image image = {.size = 77};
         fail(cases[i].call, cases[i].sys_errno, cases[i].after, true);

@@ -373,3 +373,26 @@ Test(watch_poll, a_hundred_thousand_buckets_are_cheap, .timeout = 20)
     cr_expect(lt(u64, clock_monotonic_ns() - started_ns, 10 * SECOND));
     watch_poll_destroy(&poll);
 }
+
+/* A compare that took more than the one operation it was handed out for. */
+Test(watch_poll, what_exceeds_the_budget_is_paid_before_the_next_compare)
+{
+    struct watch_poll *poll = make(SECOND, SECOND, 100);
+
+    for (unsigned i = 0; i < 40; i++) {
+        char bucket[8];
+        (void) snprintf(bucket, sizeof bucket, "u%u", i);
+        add(poll, bucket, SECOND);
+    }
+    cr_assert(next(poll, SECOND)[0] != '-');
+    watch_poll_charge(poll, 59, SECOND); /* ten were in store, and fifty are owed */
+    cr_expect(next(poll, SECOND)[0] == '-');
+    cr_expect(eq(u64, watch_poll_wait_ns(poll, SECOND), SECOND / 2 + SECOND / 100));
+    cr_expect(next(poll, SECOND + SECOND / 2)[0] == '-');
+    uint64_t paid_ns = SECOND + watch_poll_wait_ns(poll, SECOND);
+    cr_expect(next(poll, paid_ns)[0] != '-');
+    cr_expect(next(poll, paid_ns)[0] == '-');
+    watch_poll_charge(poll, UINT64_MAX, paid_ns);
+    cr_expect(next(poll, paid_ns + 3600 * SECOND)[0] == '-');
+    watch_poll_destroy(&poll);
+}
