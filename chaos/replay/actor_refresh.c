@@ -17,6 +17,7 @@ static void make_view(const struct store *store, struct store *ret)
     ret->index = store->index;
     ret->installs = store->installs;
     ret->notes = store->notes;
+    ret->progress = store->progress;
     ret->own_writes = store->own_writes;
     ret->looks = store->looks;
     ret->read_only = store->read_only;
