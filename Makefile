@@ -378,7 +378,7 @@ endef
 .PHONY: install
 install: all ## install below DESTDIR/PREFIX
 	install -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(UNITDIR) \
-		$(SYSUSERSDIR) $(TMPFILESDIR) $(COMPLETIONDIR) $(DOCDIR)/docs $(DOCDIR)/systemd $(SYSCONFDIR)/memsyncd \
+		$(SYSUSERSDIR) $(TMPFILESDIR) $(COMPLETIONDIR) $(DOCDIR)/docs/charts $(DOCDIR)/systemd $(SYSCONFDIR)/memsyncd \
 		$(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man8)
 	install -m 755 $(BUILD)/memsyncd $(DESTDIR)$(SBINDIR)/memsyncd
 	install -m 755 $(BUILD)/memsync $(DESTDIR)$(BINDIR)/memsync
@@ -401,6 +401,7 @@ install: all ## install below DESTDIR/PREFIX
 	install -m 644 docs/man/memsyncd.8 $(DESTDIR)$(MANDIR)/man8/
 	install -m 644 README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(DESTDIR)$(DOCDIR)/
 	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(DOCDIR)/docs/
+	install -m 644 $(wildcard docs/charts/*.svg) $(DESTDIR)$(DOCDIR)/docs/charts/
 	install -m 644 systemd/README.md $(DESTDIR)$(DOCDIR)/systemd/
 
 .PHONY: uninstall
