@@ -2,6 +2,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/watch_hash.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -10,14 +11,6 @@
 #define REPORT_NS (5 * NS_PER_SECOND)
 /* Rates are of the last one to two of these, so that a volume which stalls shows soon. */
 #define WINDOW_NS (5 * NS_PER_SECOND)
-#define CAPACITY_MIN 256
-
-/* Hashes of scopes; open addressing, a power of two, at most half full, 0 is a free place. Two
- * scopes with one hash would be counted once, which does no harm. */
-struct hash_set {
-    uint64_t *places;
-    size_t capacity, count;
-};
 
 /* What had been built at a time. */
 struct mark {
@@ -32,97 +25,46 @@ struct build_progress {
     uint64_t users_total, users_looked;
     uint64_t in_step_scopes, in_step_facts;
     uint64_t built_scopes, built_facts;
-    unsigned percent;       /* that was told last */
-    struct hash_set asked;  /* no refresh of them has ended yet */
-    struct hash_set failed; /* the last one failed; kept after the end */
+    unsigned percent; /* that was told last */
+    /* Scopes by their hashes alone: two with the same would be counted once, which does no harm. */
+    struct watch_hash asked;  /* no refresh of them has ended yet */
+    struct watch_hash failed; /* the last one failed; kept after the end */
     struct mark older, newer;
 };
 
-/* ---- a set of hashes ---- */
+/* ---- sets of hashes ---- */
 
-static size_t home_of(const struct hash_set *set, uint64_t hash)
+/* Without memory it is not added. */
+static void set_add(struct watch_hash *set, uint64_t hash)
 {
-    return (size_t) hash & (set->capacity - 1);
-}
-
-static size_t place_of(const struct hash_set *set, uint64_t hash)
-{
-    size_t at = home_of(set, hash);
-
-    while (set->places[at] && set->places[at] != hash)
-        at = (at + 1) & (set->capacity - 1);
-    return at;
-}
-
-static bool set_grow(struct hash_set *set)
-{
-    struct hash_set larger = {.capacity = set->capacity ? set->capacity * 2 : CAPACITY_MIN};
-
-    larger.places = calloc(larger.capacity, sizeof *larger.places);
-    if (!larger.places)
-        return false;
-    for (size_t i = 0; i < set->capacity; i++) {
-        if (set->places[i])
-            larger.places[place_of(&larger, set->places[i])] = set->places[i];
-    }
-    larger.count = set->count;
-    free(set->places);
-    *set = larger;
-    return true;
-}
-
-/* False: it is there already, or there is no memory. */
-static bool set_add(struct hash_set *set, uint64_t hash)
-{
-    if (set->count >= set->capacity / 2 && !set_grow(set))
-        return false;
-    size_t at = place_of(set, hash);
-    if (set->places[at])
-        return false;
-    set->places[at] = hash;
-    set->count++;
-    return true;
-}
-
-/* What lies behind a place that becomes free moves up, or it would not be found any more. */
-static void close_gap(struct hash_set *set, size_t gap)
-{
-    size_t mask = set->capacity - 1;
-
-    for (size_t at = (gap + 1) & mask; set->places[at]; at = (at + 1) & mask) {
-        size_t home = home_of(set, set->places[at]);
-        if (((at - home) & mask) < ((at - gap) & mask))
-            continue;
-        set->places[gap] = set->places[at];
-        gap = at;
-    }
-    set->places[gap] = 0;
+    if (watch_hash_first(set, hash))
+        return;
+    struct watch_link *link = calloc(1, sizeof *link);
+    if (link && watch_hash_insert(set, link, hash) != STATUS_OK)
+        free(link);
 }
 
 /* False: it is not there. */
-static bool set_remove(struct hash_set *set, uint64_t hash)
+static bool set_remove(struct watch_hash *set, uint64_t hash)
 {
-    if (set->count == 0)
+    struct watch_link *link = watch_hash_first(set, hash);
+
+    if (!link)
         return false;
-    size_t at = place_of(set, hash);
-    if (!set->places[at])
-        return false;
-    close_gap(set, at);
-    set->count--;
+    watch_hash_remove(set, link);
+    free(link);
     return true;
 }
 
-static void set_clear(struct hash_set *set)
+static void free_link(void *context UNUSED, struct watch_link *link)
 {
-    free(set->places);
-    *set = (struct hash_set){0};
+    free(link);
 }
 
-static uint64_t hash_of(const struct scope *scope)
+static void set_clear(struct watch_hash *set)
 {
-    uint64_t hash = scope_hash(scope);
-
-    return hash ? hash : 1;
+    watch_hash_each(set, free_link, NULL);
+    watch_hash_destroy(set);
 }
 
 /* ---- a build ---- */
@@ -369,7 +311,7 @@ void build_progress_in_step(struct build_progress *progress, uint64_t facts)
 void build_progress_asked(struct build_progress *progress, const struct scope *scope)
 {
     pthread_mutex_lock(&progress->lock);
-    (void) set_add(&progress->asked, hash_of(scope));
+    set_add(&progress->asked, scope_hash(scope));
     pthread_mutex_unlock(&progress->lock);
 }
 
@@ -381,7 +323,7 @@ static bool take_result_locked(struct build_progress *progress, uint64_t hash, b
     if (succeeded)
         return set_remove(&progress->failed, hash) || was_asked;
     if (was_asked)
-        (void) set_add(&progress->failed, hash);
+        set_add(&progress->failed, hash);
     return false;
 }
 
@@ -391,7 +333,7 @@ void build_progress_refreshed(struct build_progress *progress, const struct scop
     struct report report = {0};
 
     pthread_mutex_lock(&progress->lock);
-    if (take_result_locked(progress, hash_of(scope), status == STATUS_OK)) {
+    if (take_result_locked(progress, scope_hash(scope), status == STATUS_OK)) {
         progress->built_scopes++;
         progress->built_facts += facts;
     }

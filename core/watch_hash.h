@@ -1,4 +1,4 @@
-/* core/watch_hash.h - an intrusive hash table for the watchers' tables.
+/* core/watch_hash.h - an intrusive hash table for the watchers' tables and what they count.
  *
  * The links lie inside the caller's entries, which the caller owns and compares; the table knows
  * their hashes only. A zeroed table is empty and valid. Not thread-safe.

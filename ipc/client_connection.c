@@ -6,6 +6,7 @@
  * never sent twice, nor after its caller has given up.
  */
 #include "ipc/client_private.h"
+#include "ipc/socket_descriptor.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -182,14 +183,6 @@ static long remaining_ms(uint64_t deadline_ns)
     return now >= deadline_ns ? 0 : (long) ((deadline_ns - now + 999999) / 1000000);
 }
 
-static int descriptor_of(void *socket)
-{
-    int fd = -1;
-    size_t size = sizeof fd;
-
-    return zmq_getsockopt(socket, ZMQ_FD, &fd, &size) < 0 ? -1 : fd;
-}
-
 static bool has_message(void *socket)
 {
     int events = 0;
@@ -205,9 +198,9 @@ static int poll_timeout(long ms)
 
 /* One turn of waiting. MEMSYNC_OK: something happened, or a signal came; look again.
  *
- * A socket's descriptor tells only of what came since somebody found nothing: has_message() of the
- * one, read_events() of the monitor, which nobody else reads. (zmq_poll() would ask both before and
- * after, each time.) */
+ * The descriptors need somebody who has found nothing before: has_message() asks the one socket,
+ * read_events() the monitor, which nobody else reads. (zmq_poll() would ask both before and after,
+ * each time.) */
 static int poll_once(struct connection *connection, struct wake *wake, uint64_t deadline_ns,
                      bool *ret_readable)
 {
@@ -219,11 +212,13 @@ static int poll_once(struct connection *connection, struct wake *wake, uint64_t 
     if (*ret_readable)
         return MEMSYNC_OK;
     struct pollfd fds[] = {
-        {.fd = descriptor_of(connection->socket), .events = POLLIN},
-        {.fd = descriptor_of(connection->monitor), .events = POLLIN},
+        {.fd = socket_descriptor(connection->socket), .events = POLLIN},
+        {.fd = socket_descriptor(connection->monitor), .events = POLLIN},
         {.fd = wake->fd, .events = POLLIN},
     };
-    int ready = poll(fds, 3, poll_timeout(timeout_ms));
+    if (fds[0].fd < 0 || fds[1].fd < 0)
+        return client_fail(MEMSYNC_NO_MEMORY, "cannot wait: %s", zmq_strerror(errno));
+    int ready = poll(fds, sizeof fds / sizeof fds[0], poll_timeout(timeout_ms));
     if (ready < 0 && errno != EINTR)
         return client_fail(MEMSYNC_NO_MEMORY, "cannot wait: %s", strerror(errno));
     if (ready > 0 && fds[0].revents)

@@ -2,6 +2,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "ipc/socket_descriptor.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -164,27 +165,21 @@ static int sleep_ms(const struct server *server)
     return ms < TURN_MS_MAX ? ms : TURN_MS_MAX;
 }
 
-static int descriptor_of(void *socket)
-{
-    int fd = -1;
-    size_t size = sizeof fd;
-
-    return zmq_getsockopt(socket, ZMQ_FD, &fd, &size) < 0 ? -1 : fd;
-}
-
-/* Waits for news, which the turn that follows looks at. A socket's descriptor tells only of what
- * came since a receive found nothing: so end both turn() and monitor_read(), and nothing may be
- * sent in between. (zmq_poll() would ask each socket before and after, ten calls of the system for
- * a request.) */
+/* Waits for news, which the turn that follows looks at. Both turn() and monitor_read() end with a
+ * receive that found nothing, as the descriptors need it, so nothing may be sent in between.
+ * (zmq_poll() would ask each socket before and after: five more calls of poll() for a request.) */
 static enum status wait_for_news(struct server *server, struct error *error)
 {
     struct pollfd fds[] = {
-        {.fd = descriptor_of(server->router), .events = POLLIN},
-        {.fd = descriptor_of(server->monitor), .events = POLLIN},
+        {.fd = socket_descriptor(server->router), .events = POLLIN},
+        {.fd = socket_descriptor(server->monitor), .events = POLLIN},
         {.fd = server->wake_fd, .events = POLLIN},
     };
     uint64_t ignored = 0;
 
+    if (fds[0].fd < 0 || fds[1].fd < 0)
+        return error_set(error, STATUS_INTERNAL, NULL, "cannot wait for requests: %s",
+                         zmq_strerror(errno));
     if (poll(fds, ARRAY_SIZE(fds), sleep_ms(server)) < 0 && errno != EINTR)
         return error_set_errno(error, errno, NULL, "cannot wait for requests");
     if (fds[1].revents)

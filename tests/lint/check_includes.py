@@ -45,7 +45,7 @@ FOLDERS = {
 }
 
 # A client is linked without core, so it may use only what needs no object file.
-CLIENT_MAY = {"ipc/memsync.h", "core/compiler.h"}
+CLIENT_MAY = {"ipc/memsync.h", "ipc/socket_descriptor.h", "core/compiler.h"}
 
 # Library headers and the files (by the beginning of their paths) that may include them.
 LIBRARY_HOMES = {
