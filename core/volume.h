@@ -34,8 +34,9 @@ struct volume_calls {
     int (*sync)(int fd);
     int (*lock)(int fd, int operation); /* flock */
     int (*rename)(int from_dir_fd, const char *from, int to_dir_fd, const char *to);
-    int (*rename_new)(int dir_fd, const char *from, const char *to); /* RENAME_NOREPLACE */
-    int (*link)(int dir_fd, const char *from, const char *to);
+    int (*rename_new)(int from_dir_fd, const char *from, int to_dir_fd,
+                      const char *to); /* RENAME_NOREPLACE */
+    int (*link)(int from_dir_fd, const char *from, int to_dir_fd, const char *to);
     int (*unlink)(int dir_fd, const char *name, int flags);
     int (*mkdir)(int dir_fd, const char *name, mode_t mode);
     int (*close)(int fd);

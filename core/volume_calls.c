@@ -104,14 +104,14 @@ static ssize_t real_list(int fd, void *bytes, size_t size)
     return getdents64(fd, bytes, size);
 }
 
-static int real_rename_new(int dir_fd, const char *from, const char *to)
+static int real_rename_new(int from_dir_fd, const char *from, int to_dir_fd, const char *to)
 {
-    return renameat2(dir_fd, from, dir_fd, to, RENAME_NOREPLACE);
+    return renameat2(from_dir_fd, from, to_dir_fd, to, RENAME_NOREPLACE);
 }
 
-static int real_link(int dir_fd, const char *from, const char *to)
+static int real_link(int from_dir_fd, const char *from, int to_dir_fd, const char *to)
 {
-    return linkat(dir_fd, from, dir_fd, to, 0);
+    return linkat(from_dir_fd, from, to_dir_fd, to, 0);
 }
 
 static const struct volume_calls real_calls = {
@@ -224,27 +224,30 @@ int volume_do_lock(const struct volume *volume, int fd, int operation)
     return result;
 }
 
-int volume_do_rename(const struct volume *volume, int dir_fd, const char *from, const char *to)
+int volume_do_rename(const struct volume *volume, int from_fd, const char *from, int to_fd,
+                     const char *to)
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->rename(dir_fd, from, dir_fd, to));
+    RETRY_INTERRUPTED(result, volume->calls->rename(from_fd, from, to_fd, to));
     return result;
 }
 
-int volume_do_rename_new(const struct volume *volume, int dir_fd, const char *from, const char *to)
+int volume_do_rename_new(const struct volume *volume, int from_fd, const char *from, int to_fd,
+                         const char *to)
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->rename_new(dir_fd, from, to));
+    RETRY_INTERRUPTED(result, volume->calls->rename_new(from_fd, from, to_fd, to));
     return result;
 }
 
-int volume_do_link(const struct volume *volume, int dir_fd, const char *from, const char *to)
+int volume_do_link(const struct volume *volume, int from_fd, const char *from, int to_fd,
+                   const char *to)
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->link(dir_fd, from, to));
+    RETRY_INTERRUPTED(result, volume->calls->link(from_fd, from, to_fd, to));
     return result;
 }
 

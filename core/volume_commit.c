@@ -5,6 +5,7 @@
 #include "core/manifest.h"
 #include "core/mutant.h"
 #include "core/pause_point.h"
+#include "core/volume_commit_facts.h"
 #include "core/volume_journal.h"
 #include "core/volume_private.h"
 #include "core/volume_rollback.h"
@@ -16,6 +17,9 @@
 #include <string.h>
 
 #define MANIFEST_BACKUP "memory.json" /* whatever the manifest is called */
+#define NEW_MANIFEST VOLUME_NEW_PREFIX "manifest"
+#define NEW_JOURNAL VOLUME_NEW_PREFIX "journal"
+#define NEW_COMMITTED VOLUME_NEW_PREFIX "committed"
 
 /* One commit under way. */
 struct commit {
@@ -27,9 +31,8 @@ struct commit {
     struct file_image *old_facts; /* by the request's facts; empty for new ones */
     size_t *by_directory;         /* the request's facts in the order of their directories */
     size_t written;               /* of by_directory */
-    char temporary[NAME_MAX + 1]; /* the new manifest before its rename; "" else */
     bool may_stand;               /* it was tried to say committed */
-    int backups_fd;
+    int own_fd;                   /* the operation's directory: backups, new files */
 };
 
 static enum status no_memory(struct error *error)
@@ -60,7 +63,7 @@ static void commit_destroy(struct commit *commit)
     free(commit->fact_ids);
     free(commit->old_entries);
     free(commit->by_directory);
-    cleanup_close(&commit->backups_fd);
+    cleanup_close(&commit->own_fd);
 }
 #define AUTO_COMMIT CLEANUP(commit_destroy)
 
@@ -139,62 +142,7 @@ static enum status plan(struct commit *commit, struct error *error)
     return STATUS_OK;
 }
 
-/* Splits a path relative to the bucket; `directory` holds SCOPE_PATH_MAX bytes. */
-static const char *split_path(const char *path, char *directory)
-{
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t) (slash - path) : 0;
-
-    memcpy(directory, path, length);
-    directory[length] = '\0';
-    return slash ? slash + 1 : path;
-}
-
 /* ---- backups ---- */
-
-static enum status read_old_facts(struct commit *commit, struct error *error)
-{
-    const struct commit_request *request = commit->request;
-
-    for (size_t i = 0; i < request->fact_count; i++) {
-        if (!request->facts[i].existed)
-            continue;
-        enum status status =
-            volume_read_file(request->volume, request->bucket_fd, request->facts[i].path,
-                             FACT_FILE_BYTES_MAX, &commit->old_facts[i], error);
-        if (status == STATUS_NOT_FOUND || status == STATUS_STALE)
-            return overtaken(request, error, request->facts[i].path);
-        if (status != STATUS_OK)
-            return status;
-    }
-    return STATUS_OK;
-}
-
-static enum status write_backups(struct commit *commit, int recovery_fd, struct error *error)
-{
-    const struct commit_request *request = commit->request;
-    const struct volume *volume = request->volume;
-    char name[NAME_MAX + 1];
-
-    enum status status = volume_make_dir(volume, recovery_fd, commit->operation, error);
-    if (status == STATUS_OK)
-        status =
-            volume_open_dir(volume, recovery_fd, commit->operation, &commit->backups_fd, error);
-    if (status == STATUS_OK && request->base)
-        status = volume_write_new(volume, commit->backups_fd, MANIFEST_BACKUP, NULL, request->base,
-                                  request->base_size, error);
-    for (size_t i = 0; status == STATUS_OK && i < request->fact_count; i++) {
-        const struct file_image *old = &commit->old_facts[i];
-        if (!request->facts[i].existed)
-            continue;
-        (void) snprintf(name, sizeof name, "%s.md", request->facts[i].id);
-        status =
-            volume_write_new(volume, commit->backups_fd, name, NULL, old->bytes, old->size, error);
-    }
-    if (status == STATUS_OK)
-        status = volume_sync_dir(volume, commit->backups_fd, error);
-    return status;
-}
 
 /* A dead writer may have got as far as its backups, or to a file that was not yet renamed. With the
  * lock held and no journal there, neither belongs to anybody. What cannot be removed stays. */
@@ -208,55 +156,143 @@ static void sweep(const struct commit *commit, int recovery_fd)
         for (size_t i = 0; i < backups.count; i++) {
             const struct listing_entry *entry = &backups.entries[i];
             if (entry->is_dir && journal_operation_id_is_valid(entry->name) &&
-                volume_remove_dir(volume, recovery_fd, entry->name, &left, NULL) != STATUS_OK)
+                volume_remove_dir_soon(volume, recovery_fd, entry->name, &left, NULL) != STATUS_OK)
                 break;
         }
     }
     volume_sweep_temporaries(volume, commit->request->bucket_fd);
 }
 
-static enum status back_up(struct commit *commit, struct error *error)
+static enum status make_own_directory(struct commit *commit, struct sync_batch *batch,
+                                      struct error *error)
 {
     const struct commit_request *request = commit->request;
     AUTO_CLOSE int recovery_fd = -1;
+    bool made = false;
 
-    enum status status = read_old_facts(commit, error);
-    if (status == STATUS_OK)
-        status = volume_walk(request->volume, request->bucket_fd, JOURNAL_RECOVERY_DIR, true,
-                             &recovery_fd, error);
+    enum status status =
+        volume_walk_making(request->volume, request->bucket_fd, JOURNAL_RECOVERY_DIR,
+                           JOURNAL_RECOVERY_DIR, batch, &recovery_fd, error);
     if (status != STATUS_OK)
-        return status;
+        return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
     if (request->locks_reach_all_nodes)
         sweep(commit, recovery_fd);
-    status = write_backups(commit, recovery_fd, error);
+    status = volume_make_dir_soon(request->volume, recovery_fd, commit->operation, &made, error);
     if (status == STATUS_OK)
-        pause_here(PAUSE_COMMIT_AFTER_BACKUP);
+        status = volume_open_dir(request->volume, recovery_fd, commit->operation, &commit->own_fd,
+                                 error);
+    if (status == STATUS_OK)
+        status = sync_batch_add_dir(batch, recovery_fd, JOURNAL_RECOVERY_DIR, error);
     return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
 }
 
-/* Before anything speaks of this change: one that stops later, for want of a right, can for want of
- * the same right not be taken back, and then nobody writes this user any more. */
-static enum status check_rights(const struct commit *commit, struct error *error)
+/* A new file of the operation's directory, with the attributes of `model` or of that directory. */
+static enum status write_own(const struct commit *commit, const char *name,
+                             const struct statx *model, int model_fd, const char *bytes,
+                             size_t size, struct sync_batch *batch, struct error *error)
+{
+    int fd = -1;
+    enum status status = volume_begin_new(commit->request->volume, commit->own_fd, name, model,
+                                          model_fd, bytes, size, &fd, error);
+
+    if (status == STATUS_OK)
+        status = sync_batch_add(batch, fd, JOURNAL_RECOVERY_DIR, error);
+    return status;
+}
+
+static bool has_bytes(const struct file_image *image, const char *bytes, size_t size)
+{
+    return image->size == size && memcmp(image->bytes, bytes, size) == 0;
+}
+
+/* What may have to be put back must be what the change starts from. */
+static enum status back_up_manifest(const struct commit *commit, struct sync_batch *batch,
+                                    struct error *error)
 {
     const struct commit_request *request = commit->request;
-    char directory[SCOPE_PATH_MAX];
-    char last[SCOPE_PATH_MAX] = "";
-    enum status status = STATUS_OK;
+    AUTO_IMAGE struct file_image image = {0};
 
-    for (size_t i = 0; status == STATUS_OK && i < request->fact_count; i++) {
-        const struct commit_fact *fact = &request->facts[commit->by_directory[i]];
-        AUTO_CLOSE int fd = -1;
-        (void) split_path(fact->path, directory);
-        if (strcmp(directory, last) == 0)
-            continue;
-        (void) snprintf(last, sizeof last, "%s", directory);
-        status = volume_walk(request->volume, request->bucket_fd, directory, false, &fd, error);
-        if (status == STATUS_OK)
-            status = volume_check_right(fd, directory, "no right to change the facts there", error);
-        else if (status == STATUS_NOT_FOUND)
-            status = STATUS_OK; /* one that is made is ours */
-        status = volume_error_at(error, status, directory);
-    }
+    if (!request->base)
+        return STATUS_OK;
+    enum status status =
+        volume_back_up(request->volume, request->bucket_fd, request->manifest_name,
+                       MANIFEST_BYTES_MAX, commit->own_fd, MANIFEST_BACKUP, batch, &image, error);
+    if (status == STATUS_OK && !has_bytes(&image, request->base, request->base_size) &&
+        !MUTANT(NO_OVERTAKEN_CHECK))
+        status = STATUS_STALE;
+    return volume_error_at(error, status, request->manifest_name);
+}
+
+static struct commit_facts facts_of(const struct commit *commit)
+{
+    return (struct commit_facts){
+        .request = commit->request,
+        .order = commit->by_directory,
+        .own_fd = commit->own_fd,
+        .old = commit->old_facts,
+    };
+}
+
+static enum status write_facts(const struct commit *commit, struct sync_batch *batch,
+                               struct error *error)
+{
+    const struct commit_facts facts = facts_of(commit);
+
+    return commit_facts_write(&facts, batch, error);
+}
+
+static enum status write_manifest(const struct commit *commit, struct sync_batch *batch,
+                                  struct error *error)
+{
+    const struct commit_request *request = commit->request;
+    struct statx old;
+
+    bool exists =
+        request->base &&
+        volume_do_stat(request->volume, request->bucket_fd, request->manifest_name, &old) == 0 &&
+        S_ISREG(old.stx_mode);
+    enum status status = write_own(commit, NEW_MANIFEST, exists ? &old : NULL, request->bucket_fd,
+                                   request->manifest, request->manifest_size, batch, error);
+    return volume_error_at(error, status, request->manifest_name);
+}
+
+static enum status write_journals(const struct commit *commit, struct sync_batch *batch,
+                                  struct error *error)
+{
+    const struct commit_request *request = commit->request;
+    struct journal committed = commit->journal;
+
+    enum status status = volume_journal_write(request->volume, commit->own_fd, NEW_JOURNAL,
+                                              &commit->journal, request->bucket_fd, batch, error);
+    if (status != STATUS_OK)
+        return status;
+    committed.state = JOURNAL_COMMITTED;
+    return volume_journal_write(request->volume, commit->own_fd, NEW_COMMITTED, &committed,
+                                request->bucket_fd, batch, error);
+}
+
+/* Everything that the commit is going to need, made durable before anything speaks of it. What is
+ * missing then (room, a right) is missed before the first change. */
+static enum status prepare(struct commit *commit, struct error *error)
+{
+    const struct commit_request *request = commit->request;
+    AUTO_SYNC_BATCH struct sync_batch batch = {.volume = request->volume};
+
+    enum status status = make_own_directory(commit, &batch, error);
+    if (status == STATUS_OK)
+        status = back_up_manifest(commit, &batch, error);
+    if (status == STATUS_OK)
+        status = write_facts(commit, &batch, error);
+    if (status == STATUS_OK)
+        status = write_manifest(commit, &batch, error);
+    if (status == STATUS_OK)
+        status = write_journals(commit, &batch, error);
+    if (status == STATUS_OK)
+        status = sync_batch_add_dir(&batch, commit->own_fd, JOURNAL_RECOVERY_DIR, error);
+    if (status == STATUS_OK)
+        status = sync_batch_flush(&batch, error);
+    if (status == STATUS_OK)
+        pause_here(PAUSE_COMMIT_AFTER_BACKUP);
     return status;
 }
 
@@ -294,7 +330,7 @@ static enum status check_manifest(const struct commit *commit, const char *bytes
     }
     enum status status = read_manifest(commit, &image, error);
     if (status == STATUS_NOT_FOUND || status == STATUS_STALE ||
-        (status == STATUS_OK && (image.size != size || memcmp(image.bytes, bytes, size) != 0)))
+        (status == STATUS_OK && !has_bytes(&image, bytes, size)))
         return overtaken(request, error, request->manifest_name);
     if (status == STATUS_OK && ret_stamp)
         *ret_stamp = image.stamp;
@@ -317,93 +353,21 @@ static enum status check_base(const struct commit *commit, struct error *error)
     return check_manifest(commit, commit->request->base, commit->request->base_size, NULL, error);
 }
 
-/* ---- facts ---- */
-
-static enum status change_fact(const struct commit *commit, int dir_fd, const char *name,
-                               const struct commit_fact *fact, struct error *error)
-{
-    const struct volume *volume = commit->request->volume;
-    char temporary[NAME_MAX + 1];
-
-    if (!fact->bytes) {
-        if (volume_do_unlink(volume, dir_fd, name, 0) < 0 && errno != ENOENT)
-            return error_set_errno(error, errno, name, "cannot remove the fact");
-        return STATUS_OK;
-    }
-    enum status status =
-        volume_replacement_prepare(volume, dir_fd, name, fact->bytes, fact->size, temporary, error);
-    if (status == STATUS_OK)
-        status = volume_replacement_apply(volume, dir_fd, temporary, name, error);
-    return status;
-}
-
-/* The facts of one directory, and then the directory itself, made durable. */
-static enum status change_directory(struct commit *commit, size_t first, size_t end,
-                                    const char *directory, struct error *error)
-{
-    const struct commit_request *request = commit->request;
-    AUTO_CLOSE int fd = -1;
-    char unused[SCOPE_PATH_MAX];
-
-    enum status status =
-        volume_walk(request->volume, request->bucket_fd, directory, true, &fd, error);
-    if (status != STATUS_OK)
-        return volume_error_at(error, status, directory);
-    for (size_t i = first; status == STATUS_OK && i < end; i++) {
-        const struct commit_fact *fact = &request->facts[commit->by_directory[i]];
-        commit->written =
-            i + 1; /* counted before: the rename may have happened in spite of an error */
-        status = change_fact(commit, fd, split_path(fact->path, unused), fact, error);
-        if (status != STATUS_OK)
-            return volume_error_at(error, status, fact->path);
-        pause_here(PAUSE_COMMIT_AFTER_FACT);
-    }
-    return volume_error_at(error, volume_sync_dir(request->volume, fd, error), directory);
-}
-
-static enum status change_facts(struct commit *commit, struct error *error)
-{
-    const struct commit_request *request = commit->request;
-    char directory[SCOPE_PATH_MAX];
-    char other[SCOPE_PATH_MAX];
-    enum status status = STATUS_OK;
-
-    for (size_t first = 0, end; status == STATUS_OK && first < request->fact_count; first = end) {
-        (void) split_path(request->facts[commit->by_directory[first]].path, directory);
-        for (end = first + 1; end < request->fact_count; end++) {
-            (void) split_path(request->facts[commit->by_directory[end]].path, other);
-            if (strcmp(directory, other) != 0)
-                break;
-        }
-        status = change_directory(commit, first, end, directory, error);
-    }
-    return status;
-}
-
 /* ---- manifest and end ---- */
 
 static enum status change_manifest(struct commit *commit, struct error *error)
 {
     const struct commit_request *request = commit->request;
 
-    enum status status =
-        volume_replacement_prepare(request->volume, request->bucket_fd, request->manifest_name,
-                                   request->manifest, request->manifest_size, commit->temporary,
-                                   error);
-    if (status != STATUS_OK) {
-        commit->temporary[0] = '\0';
-        return status;
-    }
     pause_here(PAUSE_COMMIT_BEFORE_CHECK);
-    status = check_journal(commit, error);
+    enum status status = check_journal(commit, error);
     if (status == STATUS_OK)
         status = check_base(commit, error);
     if (status != STATUS_OK)
         return status;
     pause_here(PAUSE_COMMIT_BEFORE_MANIFEST);
-    status = volume_replacement_apply(request->volume, request->bucket_fd, commit->temporary,
-                                      request->manifest_name, error);
-    commit->temporary[0] = '\0';
+    status = volume_replacement_apply(request->volume, commit->own_fd, NEW_MANIFEST,
+                                      request->bucket_fd, request->manifest_name, error);
     if (status == STATUS_OK)
         status = volume_sync_dir(request->volume, request->bucket_fd, error);
     if (status == STATUS_OK)
@@ -424,7 +388,8 @@ static enum status mark_committed(struct commit *commit, struct commit_result *r
         return status;
     pause_here(PAUSE_COMMIT_BEFORE_COMMITTED);
     commit->may_stand = true;
-    status = volume_journal_commit(request->volume, request->bucket_fd, &commit->journal, error);
+    status = volume_journal_commit(request->volume, commit->own_fd, NEW_COMMITTED,
+                                   request->bucket_fd, error);
     if (status == STATUS_OK)
         pause_here(PAUSE_COMMIT_AFTER_COMMITTED);
     return status;
@@ -432,7 +397,7 @@ static enum status mark_committed(struct commit *commit, struct commit_result *r
 
 /* The change stands whether its traces go away or not: the next one to look removes them. Where
  * locks do not keep everybody out, that may have happened, and another journal may lie there. */
-static void clean_up(const struct commit *commit)
+static void clean_up(const struct commit *commit, bool stands)
 {
     const struct commit_request *request = commit->request;
     enum journal_owner owner = JOURNAL_OURS;
@@ -442,8 +407,11 @@ static void clean_up(const struct commit *commit)
                               NULL) != STATUS_OK ||
          (owner != JOURNAL_OURS && owner != JOURNAL_OURS_COMMITTED)))
         return;
-    if (volume_rollback_clean_up(request->volume, request->bucket_fd, &commit->journal, NULL) ==
-        STATUS_OK)
+    enum status status = stands ? volume_rollback_clean_up_soon(request->volume, request->bucket_fd,
+                                                                &commit->journal, NULL)
+                                : volume_rollback_clean_up(request->volume, request->bucket_fd,
+                                                           &commit->journal, NULL);
+    if (status == STATUS_OK)
         pause_here(PAUSE_COMMIT_AFTER_CLEANUP);
 }
 
@@ -458,14 +426,13 @@ static void restore_if_ours(const struct commit *commit, size_t number)
     AUTO_CLOSE int fd = -1;
     AUTO_IMAGE struct file_image now = {0};
     char directory[SCOPE_PATH_MAX];
-    const char *name = split_path(fact->path, directory);
+    const char *name = commit_split_path(fact->path, directory);
 
     if (volume_open_dir(request->volume, request->bucket_fd, directory, &fd, NULL) != STATUS_OK)
         return;
     enum status status =
         volume_read_file(request->volume, fd, name, FACT_FILE_BYTES_MAX, &now, NULL);
-    bool ours = fact->bytes ? status == STATUS_OK && now.size == fact->size &&
-                                  memcmp(now.bytes, fact->bytes, now.size) == 0
+    bool ours = fact->bytes ? status == STATUS_OK && has_bytes(&now, fact->bytes, fact->size)
                             : status == STATUS_NOT_FOUND;
     if (!ours)
         return;
@@ -506,13 +473,11 @@ enum aftermath {
 
 /* As if nothing had happened, as far as that is ours to do. A journal of ours that stays says
  * prepared, and the next operation takes the rest back. */
-static enum aftermath take_back(const struct commit *commit, enum status reason)
+static enum aftermath take_back(struct commit *commit, enum status reason)
 {
     const struct commit_request *request = commit->request;
     enum journal_owner owner;
 
-    if (commit->temporary[0])
-        (void) volume_do_unlink(request->volume, request->bucket_fd, commit->temporary, 0);
     if (volume_journal_owner(request->volume, request->bucket_fd, commit->operation, &owner,
                              NULL) != STATUS_OK)
         return AFTERMATH_UNKNOWN;
@@ -529,7 +494,7 @@ static enum aftermath take_back(const struct commit *commit, enum status reason)
     case JOURNAL_OURS:
         if (reason == STATUS_CONFLICT) { /* the manifest is somebody else's: it stays */
             restore_own_facts(commit);
-            clean_up(commit);
+            clean_up(commit, false);
             break;
         }
         if (volume_rollback(request->volume, request->bucket_fd, request->manifest_name,
@@ -540,22 +505,35 @@ static enum aftermath take_back(const struct commit *commit, enum status reason)
     return AFTERMATH_OLD;
 }
 
-static enum status run(struct commit *commit, struct commit_result *ret, struct error *error)
+static enum status place_journal(const struct commit *commit, struct error *error)
 {
     const struct commit_request *request = commit->request;
+    enum status status = volume_journal_place(request->volume, commit->own_fd, NEW_JOURNAL,
+                                              request->bucket_fd, error);
 
-    enum status status = check_rights(commit, error);
     if (status == STATUS_OK)
-        status = back_up(commit, error);
+        pause_here(PAUSE_COMMIT_AFTER_JOURNAL);
+    return status;
+}
+
+static enum status apply_facts(struct commit *commit, struct error *error)
+{
+    const struct commit_facts facts = facts_of(commit);
+
+    return commit_facts_apply(&facts, &commit->written, error);
+}
+
+static enum status run(struct commit *commit, struct commit_result *ret, struct error *error)
+{
+    enum status status = prepare(commit, error);
+
     if (status == STATUS_OK)
-        status = volume_journal_place(request->volume, request->bucket_fd, &commit->journal, error);
-    if (status != STATUS_OK)
-        return status;
-    pause_here(PAUSE_COMMIT_AFTER_JOURNAL);
+        status = place_journal(commit, error);
     /* From here on nobody who keeps the rules changes the base; before it, somebody may have. */
-    status = check_base(commit, error);
     if (status == STATUS_OK)
-        status = change_facts(commit, error);
+        status = check_base(commit, error);
+    if (status == STATUS_OK)
+        status = apply_facts(commit, error);
     if (status == STATUS_OK)
         status = change_manifest(commit, error);
     if (status == STATUS_OK)
@@ -573,14 +551,14 @@ static enum status unconfirmed(struct error *error, const char *what)
 enum status volume_commit(const struct commit_request *request, struct commit_result *ret,
                           struct error *error)
 {
-    AUTO_COMMIT struct commit commit = {.request = request, .backups_fd = -1};
+    AUTO_COMMIT struct commit commit = {.request = request, .own_fd = -1};
 
     enum status status = plan(&commit, error);
     if (status != STATUS_OK)
         return status;
     status = run(&commit, ret, error);
     if (status == STATUS_OK) {
-        clean_up(&commit);
+        clean_up(&commit, true);
         return STATUS_OK;
     }
     /* A file or directory that has gone, or became another one, is somebody else's doing. */

@@ -3,6 +3,7 @@
 #include "core/mutant.h"
 #include "core/text.h"
 #include "core/volume_private.h"
+#include "core/volume_sync_batch.h"
 
 #include <string.h>
 
@@ -21,22 +22,44 @@ static enum status check_readable(const struct text *bytes, struct error *error)
     return volume_error_at(error, status == STATUS_CORRUPT ? STATUS_INVALID : status, JOURNAL_NAME);
 }
 
-enum status volume_journal_place(const struct volume *volume, int bucket_fd,
-                                 const struct journal *journal, struct error *error)
+enum status volume_journal_write(const struct volume *volume, int dir_fd, const char *name,
+                                 const struct journal *journal, int bucket_fd,
+                                 struct sync_batch *batch, struct error *error)
 {
     AUTO_TEXT struct text bytes = {0};
+    int fd = -1;
 
     journal_write(journal, &bytes);
     if (!text_ok(&bytes))
         return error_set(error, STATUS_NO_MEMORY, JOURNAL_NAME, "no memory for the journal");
     enum status status = check_readable(&bytes, error);
-    if (status != STATUS_OK)
-        return status;
+    if (status == STATUS_OK)
+        status = volume_begin_new(volume, dir_fd, name, NULL, bucket_fd, bytes.bytes, bytes.size,
+                                  &fd, error);
+    if (status == STATUS_OK)
+        status = sync_batch_add(batch, fd, JOURNAL_NAME, error);
+    return status;
+}
+
+enum status volume_journal_place(const struct volume *volume, int from_fd, const char *name,
+                                 int bucket_fd, struct error *error)
+{
     if (MUTANT(JOURNAL_NOT_EXCLUSIVE))
-        return volume_replace_file(volume, bucket_fd, JOURNAL_NAME, bytes.bytes, bytes.size, error);
-    status = volume_place_new(volume, bucket_fd, JOURNAL_NAME, bytes.bytes, bytes.size, error);
+        return volume_journal_commit(volume, from_fd, name, bucket_fd, error);
+    enum status status = volume_place(volume, from_fd, name, bucket_fd, JOURNAL_NAME, error);
     if (status == STATUS_CONFLICT)
         return error_set(error, status, JOURNAL_NAME, "somebody else has begun a commit meanwhile");
+    return status;
+}
+
+enum status volume_journal_commit(const struct volume *volume, int from_fd, const char *name,
+                                  int bucket_fd, struct error *error)
+{
+    enum status status =
+        volume_replacement_apply(volume, from_fd, name, bucket_fd, JOURNAL_NAME, error);
+
+    if (status == STATUS_OK)
+        status = volume_error_at(error, volume_sync_dir(volume, bucket_fd, error), JOURNAL_NAME);
     return status;
 }
 
@@ -66,17 +89,4 @@ enum status volume_journal_owner(const struct volume *volume, int bucket_fd,
     else
         *ret = journal->state == JOURNAL_COMMITTED ? JOURNAL_OURS_COMMITTED : JOURNAL_OURS;
     return STATUS_OK;
-}
-
-enum status volume_journal_commit(const struct volume *volume, int bucket_fd,
-                                  const struct journal *journal, struct error *error)
-{
-    AUTO_TEXT struct text bytes = {0};
-    struct journal committed = *journal;
-
-    committed.state = JOURNAL_COMMITTED;
-    journal_write(&committed, &bytes);
-    if (!text_ok(&bytes))
-        return error_set(error, STATUS_NO_MEMORY, JOURNAL_NAME, "no memory for the journal");
-    return volume_replace_file(volume, bucket_fd, JOURNAL_NAME, bytes.bytes, bytes.size, error);
 }

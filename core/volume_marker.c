@@ -155,7 +155,7 @@ static bool do_step(const struct volume *volume, int fd, enum probe_step step)
     case PROBE_CREATE:
         return make_empty(volume, fd, PROBE_FILE);
     case PROBE_RENAME_OVER:
-        return volume_do_rename(volume, fd, PROBE_OTHER, PROBE_FILE) == 0;
+        return volume_do_rename(volume, fd, PROBE_OTHER, fd, PROBE_FILE) == 0;
     case PROBE_UNLINK:
         return volume_do_unlink(volume, fd, PROBE_FILE, 0) == 0;
     case PROBE_STEP_COUNT:

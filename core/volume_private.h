@@ -53,9 +53,12 @@ ssize_t volume_do_write(const struct volume *volume, int fd, const void *bytes, 
 ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t size);
 int volume_do_sync(const struct volume *volume, int fd);
 int volume_do_lock(const struct volume *volume, int fd, int operation);
-int volume_do_rename(const struct volume *volume, int dir_fd, const char *from, const char *to);
-int volume_do_rename_new(const struct volume *volume, int dir_fd, const char *from, const char *to);
-int volume_do_link(const struct volume *volume, int dir_fd, const char *from, const char *to);
+int volume_do_rename(const struct volume *volume, int from_fd, const char *from, int to_fd,
+                     const char *to);
+int volume_do_rename_new(const struct volume *volume, int from_fd, const char *from, int to_fd,
+                         const char *to);
+int volume_do_link(const struct volume *volume, int from_fd, const char *from, int to_fd,
+                   const char *to);
 int volume_do_unlink(const struct volume *volume, int dir_fd, const char *name, int flags);
 int volume_do_mkdir(const struct volume *volume, int dir_fd, const char *name, mode_t mode);
 int volume_do_close(const struct volume *volume, int fd);
@@ -120,7 +123,27 @@ MUST_CHECK enum status volume_open_listed(const struct volume *volume, int dir_f
 MUST_CHECK enum status volume_walk(const struct volume *volume, int dir_fd, const char *path,
                                    bool may_create, int *ret, struct error *error);
 
+struct sync_batch;
+
+/* Makes what is missing, and has that made durable with the rest of the batch, whose errors name
+ * `reason`, for whose sake it is made. */
+MUST_CHECK enum status volume_walk_making(const struct volume *volume, int dir_fd, const char *path,
+                                          const char *reason, struct sync_batch *batch, int *ret,
+                                          struct error *error);
+
 /* ---- writing ---- */
+
+/* How names of an operation's directory begin that are no backups: complete files that a commit has
+ * not put into their places yet. */
+#define VOLUME_NEW_PREFIX ".new-"
+
+/* Keeps a file of `dir_fd` under another name in `to_fd`, and reads it: by a hard link, since files
+ * are replaced and never changed in place; by a copy, durable with the batch, where the volume has
+ * no links for us. */
+MUST_CHECK enum status volume_back_up(const struct volume *volume, int dir_fd, const char *name,
+                                      size_t size_max, int to_fd, const char *backup,
+                                      struct sync_batch *batch, struct file_image *ret,
+                                      struct error *error);
 
 #define VOLUME_HEX_SIZE (VOLUME_MARKER_LENGTH + 1)
 
@@ -137,6 +160,16 @@ void volume_adopt_attributes(const struct volume *volume, int fd, const struct s
 MUST_CHECK enum status volume_make_dir(const struct volume *volume, int dir_fd, const char *name,
                                        struct error *error);
 
+/* The same, but a power cut may take it away again until somebody syncs `dir_fd`. `ret_made` says
+ * whether it was made, also after an error. */
+MUST_CHECK enum status volume_make_dir_soon(const struct volume *volume, int dir_fd,
+                                            const char *name, bool *ret_made, struct error *error);
+
+/* volume_remove_dir(), but a power cut may bring it back until somebody syncs `dir_fd`. */
+MUST_CHECK enum status volume_remove_dir_soon(const struct volume *volume, int dir_fd,
+                                              const char *name, bool *ret_left,
+                                              struct error *error);
+
 /* Makes the names in a directory durable. */
 MUST_CHECK enum status volume_sync_dir(const struct volume *volume, int dir_fd,
                                        struct error *error);
@@ -148,9 +181,12 @@ MUST_CHECK enum status volume_replacement_prepare(const struct volume *volume, i
                                                   const char *name, const char *bytes, size_t size,
                                                   char ret_temporary[NAME_MAX + 1],
                                                   struct error *error);
-MUST_CHECK enum status volume_replacement_apply(const struct volume *volume, int dir_fd,
-                                                const char *temporary, const char *name,
+MUST_CHECK enum status volume_replacement_apply(const struct volume *volume, int from_fd,
+                                                const char *temporary, int dir_fd, const char *name,
                                                 struct error *error);
+
+/* A name of its own beside `name`, hidden, as the peers make theirs. */
+MUST_CHECK enum status volume_temporary_name(const char *name, char ret[NAME_MAX + 1]);
 
 /* True for the name of a file that a writer of this format had not yet renamed when it died. */
 bool volume_name_is_temporary(const char *name);
@@ -161,6 +197,11 @@ bool volume_name_is_temporary(const char *name);
 MUST_CHECK enum status volume_place_new(const struct volume *volume, int dir_fd, const char *name,
                                         const char *bytes, size_t size, struct error *error);
 
+/* The same for a file that lies complete and synced in another directory, or this one; its own name
+ * is gone in any case. */
+MUST_CHECK enum status volume_place(const struct volume *volume, int from_fd, const char *temporary,
+                                    int dir_fd, const char *name, struct error *error);
+
 /* Whether files of the directory may be replaced and removed: STATUS_DENIED says `what` of `path`.
  */
 MUST_CHECK enum status volume_check_right(int dir_fd, const char *path, const char *what,
@@ -170,6 +211,13 @@ MUST_CHECK enum status volume_check_right(int dir_fd, const char *path, const ch
 bool volume_name_is_temporary_of(const char *temporary, const char *name);
 /* Removes such files from a directory. What cannot be removed stays. */
 void volume_sweep_temporaries(const struct volume *volume, int dir_fd);
+
+/* Writes a new file, not synced yet and open; it is gone again after an error. It gets the
+ * attributes of `model`, or where that is NULL what the open directory `model_fd` gives to its
+ * files. */
+MUST_CHECK enum status volume_begin_new(const struct volume *volume, int dir_fd, const char *name,
+                                        const struct statx *model, int model_fd, const char *bytes,
+                                        size_t size, int *ret, struct error *error);
 
 /* Writes a new file, synced and closed; it is gone again after an error. */
 MUST_CHECK enum status volume_write_new(const struct volume *volume, int dir_fd, const char *name,

@@ -94,11 +94,23 @@ static enum status check_journal(const struct rollback *rollback, struct error *
     return status;
 }
 
+/* Should the writer live after all, it finds that it was overtaken when the next file that it puts
+ * into its place is not there any more. */
+static void drop_new_files(const struct rollback *rollback)
+{
+    for (size_t i = 0; i < rollback->backups.count; i++) {
+        const char *name = rollback->backups.entries[i].name;
+        if (strncmp(name, VOLUME_NEW_PREFIX, strlen(VOLUME_NEW_PREFIX)) == 0)
+            (void) volume_do_unlink(rollback->volume, rollback->backup_fd, name, 0);
+    }
+}
+
 static enum status take_back(const struct rollback *rollback, struct error *error)
 {
     const struct journal *journal = rollback->journal;
     enum status status = STATUS_OK;
 
+    drop_new_files(rollback);
     if (MUTANT(RECOVER_MANIFEST_FIRST))
         status = restore_manifest(rollback, error);
     for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++) {
@@ -249,7 +261,7 @@ static enum status retire_backups(const struct rollback *rollback, struct error 
         return STATUS_OK; /* no room for the name: then as they are, one by one */
     enum status status =
         volume_open_dir(rollback->volume, rollback->bucket_fd, JOURNAL_RECOVERY_DIR, &fd, error);
-    if (status == STATUS_OK && volume_do_rename(rollback->volume, fd, operation, retired) < 0 &&
+    if (status == STATUS_OK && volume_do_rename(rollback->volume, fd, operation, fd, retired) < 0 &&
         errno != ENOENT)
         status = error_set_errno(error, errno, operation, "cannot rename the backups");
     if (status == STATUS_OK)
@@ -270,7 +282,7 @@ static bool is_retired(const char *name)
 /* Removes this operation's backups, and what earlier ones could not remove: retired backups, and
  * directories that are empty by now. */
 static enum status remove_backups(const struct volume *volume, int bucket_fd,
-                                  const struct journal *journal, struct error *error)
+                                  const struct journal *journal, bool durably, struct error *error)
 {
     AUTO_CLOSE int fd = -1;
     AUTO_LISTING struct listing listing = {0};
@@ -285,18 +297,19 @@ static enum status remove_backups(const struct volume *volume, int bucket_fd,
         const char *name = listing.entries[i].name;
         bool is_dir = listing.entries[i].is_dir;
         if (strcmp(name, journal->operation_id) == 0 || (is_dir && is_retired(name)))
-            status = volume_remove_dir(volume, fd, name, &left, error);
+            status = durably ? volume_remove_dir(volume, fd, name, &left, error)
+                             : volume_remove_dir_soon(volume, fd, name, &left, error);
         else if (is_dir)
             (void) volume_do_unlink(volume, fd, name, AT_REMOVEDIR); /* refused unless empty */
     }
     return status;
 }
 
-enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
-                                     const struct journal *journal, struct error *error)
+static enum status clean_up(const struct volume *volume, int bucket_fd,
+                            const struct journal *journal, bool durably, struct error *error)
 {
     enum journal_owner owner = JOURNAL_OURS;
-    enum status status = remove_backups(volume, bucket_fd, journal, error);
+    enum status status = remove_backups(volume, bucket_fd, journal, durably, error);
 
     if (status != STATUS_OK)
         return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
@@ -304,7 +317,23 @@ enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
     status = volume_journal_owner(volume, bucket_fd, journal->operation_id, &owner, error);
     if (status != STATUS_OK || owner == JOURNAL_SOMEBODYS)
         return status;
-    return volume_remove_file(volume, bucket_fd, JOURNAL_NAME, error);
+    if (durably)
+        return volume_remove_file(volume, bucket_fd, JOURNAL_NAME, error);
+    if (volume_do_unlink(volume, bucket_fd, JOURNAL_NAME, 0) < 0 && errno != ENOENT)
+        return error_set_errno(error, errno, JOURNAL_NAME, "cannot remove the file");
+    return STATUS_OK;
+}
+
+enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
+                                     const struct journal *journal, struct error *error)
+{
+    return clean_up(volume, bucket_fd, journal, true, error);
+}
+
+enum status volume_rollback_clean_up_soon(const struct volume *volume, int bucket_fd,
+                                          const struct journal *journal, struct error *error)
+{
+    return clean_up(volume, bucket_fd, journal, false, error);
 }
 
 enum status volume_rollback(const struct volume *volume, int bucket_fd, const char *manifest_name,

@@ -21,4 +21,11 @@ MUST_CHECK enum status volume_rollback(const struct volume *volume, int bucket_f
 MUST_CHECK enum status volume_rollback_clean_up(const struct volume *volume, int bucket_fd,
                                                 const struct journal *journal, struct error *error);
 
+/* The same for a change of our own that stands, without waiting for the disk: a power cut may bring
+ * any of it back, and a journal that says committed, with backups or without, is removed by whoever
+ * comes next. */
+MUST_CHECK enum status volume_rollback_clean_up_soon(const struct volume *volume, int bucket_fd,
+                                                     const struct journal *journal,
+                                                     struct error *error);
+
 #endif

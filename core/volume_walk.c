@@ -1,5 +1,6 @@
 /* Finding directories by listings, where a look-up of what is not there would be remembered. */
 #include "core/volume_private.h"
+#include "core/volume_sync_batch.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,8 +21,22 @@ enum status volume_open_listed(const struct volume *volume, int dir_fd, const ch
     return volume_open_dir(volume, dir_fd, name, ret, error);
 }
 
-enum status volume_walk(const struct volume *volume, int dir_fd, const char *path, bool may_create,
-                        int *ret, struct error *error)
+/* Makes a directory; its name is durable afterwards, or with the rest of the batch. */
+static enum status make(const struct volume *volume, int dir_fd, const char *name,
+                        const char *reason, struct sync_batch *batch, struct error *error)
+{
+    bool made = false;
+
+    if (!batch)
+        return volume_make_dir(volume, dir_fd, name, error);
+    enum status status = volume_make_dir_soon(volume, dir_fd, name, &made, error);
+    if (status == STATUS_OK && made)
+        status = sync_batch_add_dir(batch, dir_fd, reason, error);
+    return volume_error_at(error, status, name);
+}
+
+static enum status walk(const struct volume *volume, int dir_fd, const char *path, bool may_create,
+                        const char *reason, struct sync_batch *batch, int *ret, struct error *error)
 {
     AUTO_CLOSE int fd = -1;
     char name[NAME_MAX + 1];
@@ -36,7 +51,7 @@ enum status volume_walk(const struct volume *volume, int dir_fd, const char *pat
         name[length] = '\0';
         enum status status = volume_open_listed(volume, at, name, &below, error);
         if (status == STATUS_NOT_FOUND && may_create) {
-            status = volume_make_dir(volume, at, name, error);
+            status = make(volume, at, name, reason, batch, error);
             if (status == STATUS_OK)
                 status = volume_open_dir(volume, at, name, &below, error);
         }
@@ -50,4 +65,17 @@ enum status volume_walk(const struct volume *volume, int dir_fd, const char *pat
     }
     *ret = TAKE_FD(fd);
     return STATUS_OK;
+}
+
+enum status volume_walk(const struct volume *volume, int dir_fd, const char *path, bool may_create,
+                        int *ret, struct error *error)
+{
+    return walk(volume, dir_fd, path, may_create, NULL, NULL, ret, error);
+}
+
+enum status volume_walk_making(const struct volume *volume, int dir_fd, const char *path,
+                               const char *reason, struct sync_batch *batch, int *ret,
+                               struct error *error)
+{
+    return walk(volume, dir_fd, path, true, reason, batch, ret, error);
 }

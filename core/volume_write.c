@@ -3,6 +3,7 @@
 
 #include "core/pause_point.h"
 #include "core/text.h"
+#include "core/volume_sync_batch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,37 +65,45 @@ static enum status write_bytes(const struct volume *volume, int fd, const char *
     return STATUS_OK;
 }
 
-/* Writes, syncs and closes; the descriptor is closed whatever happens. */
-static enum status fill_file(const struct volume *volume, int fd, const char *bytes, size_t size,
-                             struct error *error)
+enum status volume_begin_new(const struct volume *volume, int dir_fd, const char *name,
+                             const struct statx *model, int model_fd, const char *bytes,
+                             size_t size, int *ret, struct error *error)
 {
-    enum status status = write_bytes(volume, fd, bytes, size, error);
+    int fd = volume_do_open(volume, dir_fd, name, O_WRONLY | O_CREAT | O_EXCL, FILE_MODE_FIRST);
 
-    if (status == STATUS_OK && volume_do_sync(volume, fd) < 0)
-        status = error_set_errno(error, errno, NULL, "cannot sync");
-    if (volume_do_close(volume, fd) < 0 && status == STATUS_OK)
-        status = error_set_errno(error, errno, NULL, "cannot close");
-    return status;
+    if (fd < 0)
+        return error_set_errno(error, errno, name, "cannot create the file");
+    volume_adopt_attributes(volume, fd, model, model_fd);
+    enum status status = write_bytes(volume, fd, bytes, size, error);
+    if (status == STATUS_OK) {
+        *ret = fd;
+        return STATUS_OK;
+    }
+    (void) volume_do_close(volume, fd);
+    (void) volume_do_unlink(volume, dir_fd, name, 0);
+    return volume_error_at(error, status, name);
 }
 
 enum status volume_write_new(const struct volume *volume, int dir_fd, const char *name,
                              const struct statx *model, const char *bytes, size_t size,
                              struct error *error)
 {
-    int fd = volume_do_open(volume, dir_fd, name, O_WRONLY | O_CREAT | O_EXCL, FILE_MODE_FIRST);
+    AUTO_SYNC_BATCH struct sync_batch batch = {.volume = volume};
+    int fd = -1;
 
-    if (fd < 0)
-        return error_set_errno(error, errno, name, "cannot create the file");
-    volume_adopt_attributes(volume, fd, model, dir_fd);
-
-    enum status status = fill_file(volume, fd, bytes, size, error);
+    enum status status =
+        volume_begin_new(volume, dir_fd, name, model, dir_fd, bytes, size, &fd, error);
+    if (status != STATUS_OK)
+        return status;
+    status = sync_batch_add(&batch, fd, name, error);
+    if (status == STATUS_OK)
+        status = sync_batch_flush(&batch, error);
     if (status != STATUS_OK)
         (void) volume_do_unlink(volume, dir_fd, name, 0);
-    return volume_error_at(error, status, name);
+    return status;
 }
 
-/* A name of its own beside `name`, hidden, as the peers make theirs. */
-static enum status temporary_name(const char *name, char ret[NAME_MAX + 1])
+enum status volume_temporary_name(const char *name, char ret[NAME_MAX + 1])
 {
     char hex[VOLUME_HEX_SIZE];
     enum status status = volume_random_hex(hex);
@@ -121,7 +130,7 @@ enum status volume_replacement_prepare(const struct volume *volume, int dir_fd, 
 
     if (!volume_name_is_single(name))
         return error_set(error, STATUS_INVALID, name, "not a file name");
-    enum status status = temporary_name(name, ret_temporary);
+    enum status status = volume_temporary_name(name, ret_temporary);
     if (status != STATUS_OK)
         return error_set(error, status, name, "no random numbers");
 
@@ -131,13 +140,14 @@ enum status volume_replacement_prepare(const struct volume *volume, int dir_fd, 
     return volume_error_at(error, status, name);
 }
 
-enum status volume_replacement_apply(const struct volume *volume, int dir_fd, const char *temporary,
-                                     const char *name, struct error *error)
+enum status volume_replacement_apply(const struct volume *volume, int from_fd,
+                                     const char *temporary, int dir_fd, const char *name,
+                                     struct error *error)
 {
     pause_here(PAUSE_REPLACE_BEFORE_RENAME);
-    if (volume_do_rename(volume, dir_fd, temporary, name) < 0) {
+    if (volume_do_rename(volume, from_fd, temporary, dir_fd, name) < 0) {
         enum status status = error_set_errno(error, errno, name, "cannot replace the file");
-        (void) volume_do_unlink(volume, dir_fd, temporary, 0);
+        (void) volume_do_unlink(volume, from_fd, temporary, 0);
         return status;
     }
     return STATUS_OK;
@@ -151,7 +161,7 @@ enum status volume_replace_file(const struct volume *volume, int dir_fd, const c
     enum status status =
         volume_replacement_prepare(volume, dir_fd, name, bytes, size, temporary, error);
     if (status == STATUS_OK)
-        status = volume_replacement_apply(volume, dir_fd, temporary, name, error);
+        status = volume_replacement_apply(volume, dir_fd, temporary, dir_fd, name, error);
     if (status != STATUS_OK)
         return status;
     return volume_error_at(error, volume_sync_dir(volume, dir_fd, error), name);
@@ -225,46 +235,67 @@ static enum status remove_plain_files(const struct volume *volume, int fd, struc
     return status;
 }
 
-enum status volume_remove_dir(const struct volume *volume, int dir_fd, const char *name,
-                              bool *ret_left, struct error *error)
+enum status volume_remove_dir_soon(const struct volume *volume, int dir_fd, const char *name,
+                                   bool *ret_left, struct error *error)
 {
     AUTO_CLOSE int fd = -1;
 
+    *ret_left = false;
     if (!volume_name_is_single(name))
         return error_set(error, STATUS_INVALID, name, "not a directory name");
     enum status status = volume_open_dir(volume, dir_fd, name, &fd, error);
     if (status == STATUS_OK)
         status = remove_plain_files(volume, fd, error);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
-        return volume_error_at(error, status, name);
-
-    bool left = false;
-    if (status == STATUS_OK && volume_do_unlink(volume, dir_fd, name, AT_REMOVEDIR) < 0 &&
-        errno != ENOENT) {
-        left = errno == ENOTEMPTY || errno == EEXIST;
-        if (!left)
-            return error_set_errno(error, errno, name, "cannot remove the directory");
-    }
-    status = volume_sync_dir(volume, dir_fd, error);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
     if (status != STATUS_OK)
         return volume_error_at(error, status, name);
-    *ret_left = left;
+    if (volume_do_unlink(volume, dir_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+        *ret_left = errno == ENOTEMPTY || errno == EEXIST;
+        if (!*ret_left)
+            return error_set_errno(error, errno, name, "cannot remove the directory");
+    }
     return STATUS_OK;
 }
 
-enum status volume_make_dir(const struct volume *volume, int dir_fd, const char *name,
-                            struct error *error)
+enum status volume_remove_dir(const struct volume *volume, int dir_fd, const char *name,
+                              bool *ret_left, struct error *error)
+{
+    bool left = false;
+    enum status status = volume_remove_dir_soon(volume, dir_fd, name, &left, error);
+
+    if (status == STATUS_OK)
+        status = volume_error_at(error, volume_sync_dir(volume, dir_fd, error), name);
+    if (status == STATUS_OK)
+        *ret_left = left;
+    return status;
+}
+
+enum status volume_make_dir_soon(const struct volume *volume, int dir_fd, const char *name,
+                                 bool *ret_made, struct error *error)
 {
     AUTO_CLOSE int fd = -1;
 
+    *ret_made = false;
     if (volume_do_mkdir(volume, dir_fd, name, 0700) < 0) {
         if (errno == EEXIST)
             return STATUS_OK;
         return error_set_errno(error, errno, name, "cannot create the directory");
     }
+    *ret_made = true;
     enum status status = volume_open_dir(volume, dir_fd, name, &fd, error);
-    if (status != STATUS_OK)
+    if (status == STATUS_OK)
+        volume_adopt_attributes(volume, fd, NULL, dir_fd);
+    return status;
+}
+
+enum status volume_make_dir(const struct volume *volume, int dir_fd, const char *name,
+                            struct error *error)
+{
+    bool made = false;
+    enum status status = volume_make_dir_soon(volume, dir_fd, name, &made, error);
+
+    if (status != STATUS_OK || !made)
         return status;
-    volume_adopt_attributes(volume, fd, NULL, dir_fd);
     return volume_error_at(error, volume_sync_dir(volume, dir_fd, error), name);
 }

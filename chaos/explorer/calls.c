@@ -215,16 +215,16 @@ static int rename_file(int from_dir_fd, const char *from, int to_dir_fd, const c
     return is_gone() ? -1 : volume_real_calls()->rename(from_dir_fd, from, to_dir_fd, to);
 }
 
-static int rename_new(int dir_fd, const char *from, const char *to)
+static int rename_new(int from_dir_fd, const char *from, int to_dir_fd, const char *to)
 {
     note_write();
-    return is_gone() ? -1 : volume_real_calls()->rename_new(dir_fd, from, to);
+    return is_gone() ? -1 : volume_real_calls()->rename_new(from_dir_fd, from, to_dir_fd, to);
 }
 
-static int link_file(int dir_fd, const char *from, const char *to)
+static int link_file(int from_dir_fd, const char *from, int to_dir_fd, const char *to)
 {
     note_write();
-    return is_gone() ? -1 : volume_real_calls()->link(dir_fd, from, to);
+    return is_gone() ? -1 : volume_real_calls()->link(from_dir_fd, from, to_dir_fd, to);
 }
 
 static int unlink_file(int dir_fd, const char *name, int flags)

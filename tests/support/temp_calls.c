@@ -248,15 +248,16 @@ static int rename_or_fail(int from_dir_fd, const char *from, int to_dir_fd, cons
                         volume_real_calls()->rename(from_dir_fd, from, to_dir_fd, to));
 }
 
-static int rename_new_or_fail(int dir_fd, const char *from, const char *to)
+static int rename_new_or_fail(int from_dir_fd, const char *from, int to_dir_fd, const char *to)
 {
-    return CALL_OR_FAIL(TEMP_CALL_RENAME_NEW, dir_fd, to,
-                        volume_real_calls()->rename_new(dir_fd, from, to));
+    return CALL_OR_FAIL(TEMP_CALL_RENAME_NEW, to_dir_fd, to,
+                        volume_real_calls()->rename_new(from_dir_fd, from, to_dir_fd, to));
 }
 
-static int link_or_fail(int dir_fd, const char *from, const char *to)
+static int link_or_fail(int from_dir_fd, const char *from, int to_dir_fd, const char *to)
 {
-    return CALL_OR_FAIL(TEMP_CALL_LINK, dir_fd, to, volume_real_calls()->link(dir_fd, from, to));
+    return CALL_OR_FAIL(TEMP_CALL_LINK, to_dir_fd, to,
+                        volume_real_calls()->link(from_dir_fd, from, to_dir_fd, to));
 }
 
 static int unlink_or_fail(int dir_fd, const char *name, int flags)

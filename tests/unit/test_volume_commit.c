@@ -214,6 +214,50 @@ static void expect_overtaken(int line)
 }
 #define EXPECT_OVERTAKEN() expect_overtaken(__LINE__)
 
+/* ---- backups ---- */
+
+/* What a backup holds while the commit stands still behind its manifest, and what comes back. */
+static void expect_backups(int line)
+{
+    AUTO_JOURNAL struct journal *journal = NULL;
+    size_t size;
+
+    start_until(PAUSE_COMMIT_AFTER_MANIFEST);
+    AUTO_FREE char *bytes = temp_volume_read(files, BUCKET "/" JOURNAL_NAME, &size);
+    cr_assert_eq(journal_parse(bytes, size, &journal, NULL), STATUS_OK);
+    char path[3][SCOPE_PATH_MAX];
+    static const char *const names[] = {"memory.json", "f1.md", "f3.md"};
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        (void) snprintf(path[i], sizeof path[i], JOURNAL_RECOVERY_DIR "/%s/%s",
+                        journal->operation_id, names[i]);
+    expect_file(path[0], commit.base, line);
+    cr_expect(is_there(path[1]), "line %d", line);
+    cr_expect(is_there(path[2]), "line %d", line);
+
+    temp_calls_fail(TEMP_CALL_RENAME, "/" JOURNAL_NAME, EIO, 0, 1);
+    go_on(PAUSE_COMMIT_AFTER_MANIFEST);
+    cr_expect_eq(commit.status, STATUS_IO, "line %d", line);
+    expect_as_before(line);
+}
+
+Test(volume_commit, keeps_what_it_replaces)
+{
+    expect_backups(__LINE__);
+}
+
+Test(volume_commit, keeps_copies_where_there_are_no_links)
+{
+    temp_calls_fail(TEMP_CALL_LINK, "*", EPERM, 0, 0);
+    expect_backups(__LINE__);
+}
+
+Test(volume_commit, believes_in_a_link_whose_answer_got_lost)
+{
+    temp_calls_lose_answer(TEMP_CALL_LINK, "/.recovery/*/memory.json", EEXIST, 0, 1);
+    temp_calls_lose_answer(TEMP_CALL_LINK, "/.recovery/*/f3.md", EEXIST, 0, 1);
+    expect_backups(__LINE__);
+}
+
 /* ---- alone ---- */
 
 Test(volume_commit, does_what_was_asked_and_nothing_else)
@@ -639,29 +683,29 @@ Test(volume_commit, without_space_nothing_has_happened)
     } faults[] = {
         {TEMP_CALL_MKDIR, "/.recovery", 0},
         {TEMP_CALL_MKDIR, "/.recovery/*", 0},
+        {TEMP_CALL_MKDIR, "/agents/a/facts/*", 0}, /* before one that is made stays */
         {TEMP_CALL_OPEN, "/.recovery/*/memory.json", 0},
         {TEMP_CALL_WRITE, "/.recovery/*/f3.md", 0},
         {TEMP_CALL_SYNC, "/.recovery/*/f1.md", 0},
         {TEMP_CALL_CLOSE, "/.recovery/*/f1.md", 0},
-        {TEMP_CALL_OPEN, "/." JOURNAL_NAME ".*.tmp", 0},
-        {TEMP_CALL_WRITE, "/." JOURNAL_NAME ".*.tmp", 1},
+        {TEMP_CALL_OPEN, "/.new-2", 0},
+        {TEMP_CALL_WRITE, "/.new-0", 0},
+        {TEMP_CALL_WRITE, "/.new-0", 1},
+        {TEMP_CALL_SYNC, "/.new-0", 0},
+        {TEMP_CALL_CLOSE, "/.new-0", 0},
+        {TEMP_CALL_OPEN, "/.new-manifest", 0},
+        {TEMP_CALL_WRITE, "/.new-manifest", 2},
+        {TEMP_CALL_SYNC, "/.new-manifest", 0},
+        {TEMP_CALL_CLOSE, "/.new-manifest", 0},
+        {TEMP_CALL_OPEN, "/.new-journal", 0},
+        {TEMP_CALL_WRITE, "/.new-journal", 1},
+        {TEMP_CALL_WRITE, "/.new-committed", 50},
         {TEMP_CALL_LINK, "/" JOURNAL_NAME, 0},
         {TEMP_CALL_SYNC, "/users/u", 0},
-        {TEMP_CALL_MKDIR, "/agents/a/facts/*", 0},
-        {TEMP_CALL_OPEN, "/.f2.md.*.tmp", 0},
-        {TEMP_CALL_WRITE, "/.f1.md.*.tmp", 0},
-        {TEMP_CALL_WRITE, "/.f1.md.*.tmp", 1},
-        {TEMP_CALL_SYNC, "/.f1.md.*.tmp", 0},
-        {TEMP_CALL_CLOSE, "/.f1.md.*.tmp", 0},
         {TEMP_CALL_RENAME, "/f1.md", 0},
         {TEMP_CALL_UNLINK, "/f3.md", 0},
         {TEMP_CALL_SYNC, "/agents/a/facts/??", 0},
-        {TEMP_CALL_OPEN, "/.memory.json.*.tmp", 0},
-        {TEMP_CALL_WRITE, "/.memory.json.*.tmp", 2},
-        {TEMP_CALL_SYNC, "/.memory.json.*.tmp", 0},
-        {TEMP_CALL_CLOSE, "/.memory.json.*.tmp", 0},
         {TEMP_CALL_RENAME, "/memory.json", 0},
-        {TEMP_CALL_WRITE, "/." JOURNAL_NAME ".*.tmp", 200},
         {TEMP_CALL_RENAME, "/" JOURNAL_NAME, 0},
     };
     static const int errnos[] = {ENOSPC, EDQUOT};
@@ -669,6 +713,8 @@ Test(volume_commit, without_space_nothing_has_happened)
     for (size_t i = 0; i < 2 * ARRAY_SIZE(faults); i++) {
         take_away(".recovery");
         temp_calls_write_short("*", 3);
+        if (strstr(faults[i / 2].path_end, "/.recovery/*/")) /* of a copy */
+            temp_calls_fail(TEMP_CALL_LINK, "/.recovery/*", EPERM, 0, 0);
         temp_calls_fail(faults[i / 2].call, faults[i / 2].path_end, errnos[i % 2],
                         faults[i / 2].skip, 1);
         run();

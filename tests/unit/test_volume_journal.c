@@ -2,6 +2,7 @@
 #include "core/volume_journal.h"
 
 #include "core/volume_private.h"
+#include "core/volume_sync_batch.h"
 #include "tests/support/temp_calls.h"
 #include "tests/support/temp_tree.h"
 #include "tests/unit/volume_fixture.h"
@@ -55,9 +56,38 @@ static void put_foreign(void)
     temp_volume_write(files, JOURNAL_PATH, FOREIGN, strlen(FOREIGN));
 }
 
+static enum status write_as(const char *name, enum journal_state state, struct error *error)
+{
+    AUTO_SYNC_BATCH struct sync_batch batch = {.volume = volume};
+    struct journal written = journal;
+
+    written.state = state;
+    enum status status =
+        volume_journal_write(volume, bucket_fd, name, &written, bucket_fd, &batch, error);
+    if (status == STATUS_OK)
+        status = sync_batch_flush(&batch, error);
+    if (status != STATUS_OK)
+        (void) volume_do_unlink(volume, bucket_fd, name, 0);
+    return status;
+}
+
 static enum status place(struct error *error)
 {
-    return volume_journal_place(volume, bucket_fd, &journal, error);
+    char temporary[NAME_MAX + 1];
+
+    cr_assert(eq(int, volume_temporary_name(JOURNAL_NAME, temporary), STATUS_OK));
+    enum status status = write_as(temporary, JOURNAL_PREPARED, error);
+    return status == STATUS_OK
+               ? volume_journal_place(volume, bucket_fd, temporary, bucket_fd, error)
+               : status;
+}
+
+static enum status commit(void)
+{
+    enum status status = write_as("new", JOURNAL_COMMITTED, NULL);
+
+    return status == STATUS_OK ? volume_journal_commit(volume, bucket_fd, "new", bucket_fd, NULL)
+                               : status;
 }
 
 /* The journal is all that there is, and says this. */
@@ -85,7 +115,7 @@ Test(volume_journal, is_placed_whole_and_alone)
     cr_assert(eq(int, journal_parse(bytes, size, &read, NULL), STATUS_OK));
     cr_expect(eq(i64, read->next_revision, 8));
     cr_expect_str_eq(read->agent, "a");
-    cr_assert(eq(int, volume_journal_commit(volume, bucket_fd, &journal, NULL), STATUS_OK));
+    cr_assert(eq(int, commit(), STATUS_OK));
     EXPECT_JOURNAL(JOURNAL_OURS_COMMITTED);
 }
 
