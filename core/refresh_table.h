@@ -41,7 +41,6 @@ enum refresh_wish {
 /* How a run ended. */
 struct refresh_result {
     enum status status;
-    struct error error;
     uint64_t generation;  /* of the rows afterwards; 0: the scope has no row */
     bool installed;       /* rows, seen entries or the mark were written */
     bool manifest_absent; /* the snapshot found no manifest, but facts or data in an earlier layout:
@@ -49,6 +48,7 @@ struct refresh_result {
     uint64_t files_read;
     uint64_t facts, broken;
     uint64_t took_ns;
+    struct error error; /* at the end: it is by far the largest, and kept only where there is one */
 };
 
 /* STATUS_NO_MEMORY. */
