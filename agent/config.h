@@ -49,7 +49,7 @@ struct config {
                                "off" = none */
     char *ipc_socket_mode;  /* octal, "0660" */
     char *ipc_socket_group; /* NULL: leave */
-    uint64_t ipc_threads;   /* request threads, 4 */
+    uint64_t ipc_threads;   /* request threads, 8 */
     uint64_t ipc_max_message_bytes;
     uint64_t ipc_queue_per_client; /* 64 */
     uint64_t ipc_queue_total;      /* 4096 */

@@ -83,7 +83,7 @@ static const struct config_key keys[] = {
              "change every memory."},
     {"ipc.socket_group", CONFIG_STRING, MEMBER(ipc_socket_group), .example = "memsync",
      .help = "The group of the sockets. Not given: the agent's own."},
-    {"ipc.threads", CONFIG_NUMBER, MEMBER(ipc_threads), 1, 64, .standard = "4",
+    {"ipc.threads", CONFIG_NUMBER, MEMBER(ipc_threads), 1, 64, .standard = "8",
      .help = "Threads for requests that have to wait for the volume."},
     {"ipc.max_message_bytes", CONFIG_BYTES, MEMBER(ipc_max_message_bytes), 4 * KIB, 256 * MIB,
      .standard = "4M",

@@ -67,15 +67,17 @@ void own_writes_leave(struct own_writes *writes, const struct scope *scope)
     (void) pthread_mutex_unlock(&writes->lock);
 }
 
-void own_writes_wait(struct own_writes *writes, const struct scope *scope, unsigned wait_ms)
+bool own_writes_wait(struct own_writes *writes, const struct scope *scope, unsigned wait_ms)
 {
     const struct timespec until = clock_real_after(wait_ms * NS_PER_MS);
 
     (void) pthread_mutex_lock(&writes->lock);
     const struct slot *slot = slot_of(writes, scope);
     uint64_t ended = slot->ended;
+    bool waits = slot->active > 0;
     while (slot->active > 0 && slot->ended == ended &&
            pthread_cond_timedwait(&writes->ended, &writes->lock, &until) == 0)
         continue;
     (void) pthread_mutex_unlock(&writes->lock);
+    return waits;
 }

@@ -20,7 +20,8 @@ void own_writes_destroy(struct own_writes **writes);
 void own_writes_enter(struct own_writes *writes, const struct scope *scope);
 void own_writes_leave(struct own_writes *writes, const struct scope *scope);
 
-/* Waits until a write of the user that is under way has ended, `wait_ms` at most. */
-void own_writes_wait(struct own_writes *writes, const struct scope *scope, unsigned wait_ms);
+/* Waits until a write of the user that is under way has ended, `wait_ms` at most. False: there is
+ * none. */
+bool own_writes_wait(struct own_writes *writes, const struct scope *scope, unsigned wait_ms);
 
 #endif

@@ -16,6 +16,7 @@
 #define OTHER_RUN_WAIT_MS 2000
 /* How long a write of our own may keep a refresh from starting. */
 #define OWN_WRITE_WAIT_MS 50
+#define OWN_WRITES_MAX 4 /* and how many of them, one after the other */
 #define LOCK_SLICE_MS 50
 #define RETRY_FIRST_MS 1000
 #define RETRY_LONGEST_MS 60000
@@ -101,6 +102,11 @@ static bool snapshot_compares(const struct refresh *refresh, const struct base *
            !volume_lookups_are_safe(refresh->store->volume);
 }
 
+static bool compares_first(const struct refresh *refresh, const struct base *base)
+{
+    return refresh->run->wishes == REFRESH_WISH_NONE && !snapshot_compares(refresh, base);
+}
+
 /* True when there is nothing to do: the rows are in step, and nobody asked for more than that. */
 static enum status is_in_step(struct refresh *refresh, const struct base *base, bool *ret,
                               struct error *error)
@@ -108,7 +114,7 @@ static enum status is_in_step(struct refresh *refresh, const struct base *base, 
     struct live_state live;
 
     *ret = false;
-    if (refresh->run->wishes != REFRESH_WISH_NONE || snapshot_compares(refresh, base))
+    if (!compares_first(refresh, base))
         return STATUS_OK;
     uint64_t looked_ns = clock_monotonic_ns();
     enum status status = store_compare(refresh->store, &refresh->run->scope, &live, error);
@@ -306,6 +312,28 @@ static void note_in_step(struct refresh *refresh, const struct base *base)
     refresh->result->broken = base->row.broken;
 }
 
+/* What the index holds, and whether that is what the volume has. Steady writes of our own would
+ * make a refresh that looks in the middle of one read for nothing. */
+static enum status look(struct refresh *refresh, bool lock_is_held, struct base *base,
+                        bool *ret_in_step, struct error *error)
+{
+    enum status status = STATUS_OK;
+    bool waited = !lock_is_held;
+
+    for (unsigned i = 0; i == 0 || (i < OWN_WRITES_MAX && waited); i++) {
+        if (waited)
+            waited = own_writes_wait(refresh->store->own_writes, &refresh->run->scope,
+                                     OWN_WRITE_WAIT_MS);
+        base_destroy(base);
+        status = read_base(refresh, base, error);
+        if (status == STATUS_OK)
+            status = is_in_step(refresh, base, ret_in_step, error);
+        if (status != STATUS_OK || *ret_in_step || !compares_first(refresh, base))
+            break;
+    }
+    return status;
+}
+
 /* Reads a snapshot and installs it if the rows have not moved meanwhile. */
 static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
                                 enum install_outcome *ret, bool *ret_in_step, struct error *error)
@@ -315,11 +343,7 @@ static enum status refresh_once(struct refresh *refresh, bool lock_is_held,
 
     if (atomic_load(&refresh->store->suspended))
         return error_set(error, STATUS_UNAVAILABLE, NULL, STORE_SUSPENDED_TEXT);
-    if (!lock_is_held)
-        own_writes_wait(refresh->store->own_writes, &refresh->run->scope, OWN_WRITE_WAIT_MS);
-    enum status status = read_base(refresh, &base, error);
-    if (status == STATUS_OK)
-        status = is_in_step(refresh, &base, ret_in_step, error);
+    enum status status = look(refresh, lock_is_held, &base, ret_in_step, error);
     if (status != STATUS_OK || *ret_in_step) {
         note_in_step(refresh, &base);
         return status;

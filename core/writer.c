@@ -12,6 +12,10 @@
 #include <time.h>
 
 #define QUEUE_SLOTS 64u
+/* The next group waits for the last one's members to come again: this part of the time that the
+ * last one took. */
+#define GATHER_SHARE 4
+#define GATHER_MAX_MS 5
 /* How long an answer waits for the scope to be read anew: this, or half of the time that is left.
  */
 #define REREAD_WAIT_MS 2000
@@ -38,13 +42,21 @@ struct waiter {
         reread_run; /* of the refresh table: one that is waited for before the answer; 0: none */
 };
 
+/* How many wrote lately to a memory (or to another of the same slot: it is a guess). */
+struct crowd {
+    unsigned expected; /* who were answered by the last group, and who waited then */
+    uint64_t until_ns; /* monotonic: for so long it is worth waiting for those who were answered */
+};
+
 /* Callers who want to write the same agent's memory, in the order in which they came. */
 struct group_queue {
     struct scope scope;
     bool has_agent;
     struct waiter *first, **end;
-    unsigned users; /* callers who are in writer_run() with it */
+    unsigned waiting; /* from `first` on */
+    unsigned users;   /* callers who are in writer_run() with it */
     bool is_led;
+    bool is_gathering; /* its leader waits for others to come */
     struct group_queue *next;
 };
 
@@ -55,6 +67,7 @@ struct writer {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct group_queue *slots[QUEUE_SLOTS];
+    struct crowd crowds[QUEUE_SLOTS];
 };
 
 enum status writer_create(struct store *store, const struct writer_options *options,
@@ -67,6 +80,8 @@ enum status writer_create(struct store *store, const struct writer_options *opti
         return STATUS_NO_MEMORY;
     writer->store = store;
     writer->options = *options;
+    if (writer->options.gather_max_ms == 0)
+        writer->options.gather_max_ms = GATHER_MAX_MS;
     (void) pthread_mutex_init(&writer->lock, NULL);
     (void) pthread_condattr_init(&attributes);
     (void) pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -126,6 +141,7 @@ static struct group_queue *join_queue_locked(struct writer *writer, struct waite
         *link = queue;
     }
     queue->users++;
+    queue->waiting++;
     *queue->end = waiter;
     queue->end = &waiter->next;
     return queue;
@@ -152,6 +168,7 @@ static void remove_waiter_locked(struct group_queue *queue, struct waiter *waite
     if (!*link)
         return;
     *link = waiter->next;
+    queue->waiting--;
     if (queue->end == &waiter->next)
         queue->end = link;
     waiter->next = NULL;
@@ -163,6 +180,43 @@ struct group {
     struct waiter *members[WRITE_GROUP_MAX];
     size_t count;
 };
+
+static struct crowd *crowd_of(struct writer *writer, const struct scope *scope)
+{
+    return &writer->crowds[scope_hash(scope) % QUEUE_SLOTS];
+}
+
+/* Those whom the last commit answered are about to come again, if they write one fact after the
+ * other: waiting a little for them makes one commit of what would be two. Who is alone never waits.
+ */
+static void gather(struct writer *writer, struct group_queue *queue)
+{
+    const struct crowd *crowd = crowd_of(writer, &queue->scope);
+
+    (void) pthread_mutex_lock(&writer->lock);
+    queue->is_gathering = true;
+    while (queue->waiting < crowd->expected && queue->waiting < WRITE_GROUP_MAX) {
+        uint64_t now_ns = clock_monotonic_ns();
+        if (now_ns >= crowd->until_ns)
+            break;
+        struct timespec until = clock_real_after(crowd->until_ns - now_ns);
+        (void) pthread_cond_timedwait(&writer->changed, &writer->lock, &until);
+    }
+    queue->is_gathering = false;
+    (void) pthread_mutex_unlock(&writer->lock);
+}
+
+static void note_crowd_locked(struct writer *writer, const struct group_queue *queue,
+                              size_t answered, uint64_t begun_ns)
+{
+    struct crowd *crowd = crowd_of(writer, &queue->scope);
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t patience_ns = (now_ns - begun_ns) / GATHER_SHARE;
+    uint64_t longest_ns = writer->options.gather_max_ms * NS_PER_MS;
+
+    crowd->expected = (unsigned) answered + queue->waiting;
+    crowd->until_ns = now_ns + (patience_ns < longest_ns ? patience_ns : longest_ns);
+}
 
 /* Whoever waits now, the leader first. */
 static void take_group(struct writer *writer, struct group_queue *queue, struct group *group)
@@ -467,6 +521,8 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
         .deadline_ns = self->request->deadline_ns,
     };
 
+    gather(writer, queue);
+    uint64_t begun_ns = clock_monotonic_ns();
     self->status = write_session_begin(&options, &session, &self->error);
     if (self->status == STATUS_OK)
         self->status =
@@ -495,6 +551,7 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
         count_answer(&writer->store->counters, waiter);
         waiter->state = WAITER_DONE;
     }
+    note_crowd_locked(writer, queue, group.count, begun_ns);
     if (queue->first)
         queue->first->state = WAITER_LEADS;
     else
@@ -538,6 +595,8 @@ enum status writer_run(struct writer *writer, const struct write_request *reques
     if (!queue->is_led) {
         queue->is_led = true;
         waiter.state = WAITER_LEADS;
+    } else if (queue->is_gathering) {
+        (void) pthread_cond_broadcast(&writer->changed);
     }
     in_time = wait_locked(writer, &waiter);
     if (!in_time)

@@ -2,9 +2,11 @@
  *
  * Everything that changes a user's memory comes through here. Writes of one agent that arrive while
  * a commit is under way are committed together by the thread that gets the lock next (a group): one
- * transaction, one new revision, each caller with its own answer. A single writer never waits for
- * others to come. A change that expects a manifest revision which an earlier one of the group moves
- * is left to the next group, where it is refused or rebased as if they had come one by one.
+ * transaction, one new revision, each caller with its own answer. A group waits up to a quarter of
+ * the last commit's time (5 ms at most) for those whom that one answered to come again; a single
+ * writer never waits for others. A change that expects a manifest revision which an earlier one of
+ * the group moves is left to the next group, where it is refused or rebased as if they had come one
+ * by one.
  *
  * A memory of an earlier layout is migrated before the first write (core/migration.h). That it
  * cannot be is the write's error.
@@ -27,6 +29,7 @@ struct writer; /* opaque; one per store, thread-safe */
 
 struct writer_options {
     uint64_t lock_timeout_ms; /* for the user's lock; the request's deadline counts too */
+    uint64_t gather_max_ms;   /* how long a group waits for others at most; 0: 5 */
 };
 
 /* `store` must outlive it. STATUS_NO_MEMORY. */

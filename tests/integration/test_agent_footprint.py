@@ -13,7 +13,7 @@ from process import ProcessCase, wait_until
 from soak import watches_of
 
 USERS, CLIENTS, SEARCHES = 30, 12, 60
-THREADS, REFRESHERS, READERS = 4, 2, 8  # of a configuration that names none
+THREADS, REFRESHERS, READERS = 8, 2, 8  # of a configuration that names none
 
 
 def threads_of(pid):

@@ -10,6 +10,13 @@ static void open_writer(void)
     cr_assert_eq(writer_create(store->store, &options, &writer), STATUS_OK);
 }
 
+static void open_patient_writer(void)
+{
+    const struct writer_options options = {.lock_timeout_ms = 2000, .gather_max_ms = 1000};
+
+    cr_assert_eq(writer_create(store->store, &options, &writer), STATUS_OK);
+}
+
 static void set_up(void)
 {
     store = temp_store_create();
@@ -141,6 +148,65 @@ Test(writer, who_comes_during_a_commit_is_in_the_next_one)
     cr_expect_eq(revision_of("u"), base + 2);
     cr_expect_eq(atomic_load(&store->store->counters.commits), 2);
     EXPECT_ASK(store, "u/a", "f1=one f2=two " ALL_JOBS, "fresh", 0);
+}
+
+/* Writes again as soon as the first one is answered. */
+static void *twice_main(void *context)
+{
+    struct job *jobs = context;
+
+    (void) job_main(&jobs[0]);
+    return job_main(&jobs[1]);
+}
+
+/* The first commit answers one and leaves one waiting; that one leads, and the other comes again.
+ */
+Test(writer, a_group_waits_for_those_who_were_just_answered)
+{
+    struct job jobs[JOBS];
+    char ids[JOBS][8];
+    pthread_t twice;
+
+    temp_store_usual(store, false);
+    open_patient_writer();
+    name_jobs(jobs, ids);
+    jobs[1].thread = jobs[0].thread;
+    int64_t base = revision_of("u");
+    pause_arm(PAUSE_COMMIT_AFTER_JOURNAL);
+    cr_assert_eq(pthread_create(&twice, NULL, twice_main, jobs), 0);
+    cr_assert(pause_wait_reached(PAUSE_COMMIT_AFTER_JOURNAL, LONG_MS));
+    job_start(&jobs[2]);
+    nap_ms(1000); /* a quarter of the commit's time is what the group waits */
+    pause_release(PAUSE_COMMIT_AFTER_JOURNAL);
+    cr_assert_eq(pthread_join(twice, NULL), 0);
+    job_join(&jobs[2]);
+    for (unsigned i = 0; i < 3; i++) {
+        expect_own_result(&jobs[i], base + (i == 0 ? 1 : 2));
+        job_destroy(&jobs[i]);
+    }
+    cr_expect_eq(atomic_load(&store->store->counters.commits), 2);
+}
+
+/* Whom the crowd that was there lets wait does so once. */
+Test(writer, who_is_alone_waits_for_nobody)
+{
+    struct job jobs[JOBS];
+    char ids[JOBS][8];
+
+    temp_store_usual(store, false);
+    open_patient_writer();
+    name_jobs(jobs, ids);
+    jobs_run_behind(jobs, 2, PAUSE_COMMIT_AFTER_JOURNAL);
+    uint64_t begun_ns = clock_monotonic_ns();
+    for (unsigned i = 2; i < JOBS; i++) {
+        write_done("u/a", ids[i], "note job");
+        jobs[i].status = STATUS_OK;
+    }
+    uint64_t took_ms = (clock_monotonic_ns() - begun_ns) / NS_PER_MS;
+    cr_expect(took_ms < 4000, "each waited: %d ms", (int) took_ms);
+    cr_expect_eq(atomic_load(&store->store->counters.commits), JOBS);
+    job_destroy(&jobs[0]);
+    job_destroy(&jobs[1]);
 }
 
 #define CROWD (WRITE_GROUP_MAX + 6)
