@@ -142,7 +142,7 @@ static enum status plan(struct commit *commit, struct error *error)
     return STATUS_OK;
 }
 
-/* ---- backups ---- */
+/* ---- made ready ---- */
 
 /* A dead writer may have got as far as its backups, or to a file that was not yet renamed. With the
  * lock held and no journal there, neither belongs to anybody. What cannot be removed stays. */
@@ -184,20 +184,6 @@ static enum status make_own_directory(struct commit *commit, struct sync_batch *
     if (status == STATUS_OK)
         status = sync_batch_add_dir(batch, recovery_fd, JOURNAL_RECOVERY_DIR, error);
     return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
-}
-
-/* A new file of the operation's directory, with the attributes of `model` or of that directory. */
-static enum status write_own(const struct commit *commit, const char *name,
-                             const struct statx *model, int model_fd, const char *bytes,
-                             size_t size, struct sync_batch *batch, struct error *error)
-{
-    int fd = -1;
-    enum status status = volume_begin_new(commit->request->volume, commit->own_fd, name, model,
-                                          model_fd, bytes, size, &fd, error);
-
-    if (status == STATUS_OK)
-        status = sync_batch_add(batch, fd, JOURNAL_RECOVERY_DIR, error);
-    return status;
 }
 
 static bool has_bytes(const struct file_image *image, const char *bytes, size_t size)
@@ -246,13 +232,17 @@ static enum status write_manifest(const struct commit *commit, struct sync_batch
 {
     const struct commit_request *request = commit->request;
     struct statx old;
+    int fd = -1;
 
     bool exists =
         request->base &&
         volume_do_stat(request->volume, request->bucket_fd, request->manifest_name, &old) == 0 &&
         S_ISREG(old.stx_mode);
-    enum status status = write_own(commit, NEW_MANIFEST, exists ? &old : NULL, request->bucket_fd,
-                                   request->manifest, request->manifest_size, batch, error);
+    enum status status =
+        volume_begin_new(request->volume, commit->own_fd, NEW_MANIFEST, exists ? &old : NULL,
+                         request->bucket_fd, request->manifest, request->manifest_size, &fd, error);
+    if (status == STATUS_OK)
+        status = sync_batch_add(batch, fd, request->manifest_name, error);
     return volume_error_at(error, status, request->manifest_name);
 }
 

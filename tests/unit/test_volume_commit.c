@@ -4,6 +4,7 @@
 #include "core/journal.h"
 #include "core/pause_point.h"
 #include "core/volume_private.h"
+#include "core/volume_rollback.h"
 #include "tests/support/temp_calls.h"
 #include "tests/support/temp_tree.h"
 
@@ -540,6 +541,36 @@ Test(volume_commit, that_was_taken_for_dead_leaves_nothing_behind)
         EXPECT_AS_BEFORE();
         pause_reset();
     }
+}
+
+static void *roll_back_main(void *context UNUSED)
+{
+    AUTO_JOURNAL struct journal *journal = NULL;
+    size_t size;
+
+    AUTO_FREE char *bytes = temp_volume_read(files, BUCKET "/" JOURNAL_NAME, &size);
+    enum status status = journal_parse(bytes, size, &journal, NULL);
+    if (status == STATUS_OK)
+        status = volume_rollback(volume, commit.bucket_fd, "memory.json", journal, NULL);
+    (void) status; /* the writer may have taken it back itself by then */
+    return NULL;
+}
+
+/* Who takes it back has put all facts back and looked at the journal for the last time. Could the
+ * writer go on now, its change would be acknowledged, and then the old manifest put over it. */
+Test(volume_commit, that_is_being_taken_back_cannot_go_on)
+{
+    pthread_t recoverer;
+
+    start_until(PAUSE_COMMIT_AFTER_JOURNAL);
+    pause_arm(PAUSE_RECOVER_BEFORE_MANIFEST);
+    cr_assert_eq(pthread_create(&recoverer, NULL, roll_back_main, NULL), 0);
+    cr_assert(pause_wait_reached(PAUSE_RECOVER_BEFORE_MANIFEST, LONG_MS));
+    go_on(PAUSE_COMMIT_AFTER_JOURNAL);
+    pause_release(PAUSE_RECOVER_BEFORE_MANIFEST);
+    cr_assert_eq(pthread_join(recoverer, NULL), 0);
+    EXPECT_OVERTAKEN();
+    EXPECT_AS_BEFORE();
 }
 
 /* Somebody rolled it back and is at a change of his own. */
