@@ -1,10 +1,12 @@
 /* What the agent does for a request, without sockets: searches and compares, each beside its floor.
  *
  *     inside VOLUME INDEX REQUESTS SECONDS
+ *     inside VOLUME INDEX REQUESTS KIND CALLS
  *
  * REQUESTS is a file with the params of a search in each line. The volume is indexed into the
  * directory INDEX first, if it is not yet. One JSON object comes out: what the build took, and of
- * each measurement the number of samples, p50 and p99 in microseconds.
+ * each measurement the number of samples, p50 and p99 in microseconds. With KIND that one alone is
+ * called so often, without a look at the clock, for whoever counts instructions instead.
  *
  * Floors: a search's is the same words in a bare FTS5 table of one user's facts, with the documents
  * of the best five; a compare's is opening, reading and closing the same manifests. */
@@ -25,6 +27,8 @@
 #define SAMPLES_MAX 200000u /* of one measurement */
 #define WARM_UPS 200
 #define REQUESTS_MAX 100000u
+#define SECONDS_MAX 3600
+#define CALLS_MAX 1000000
 
 struct request {
     json_t *params;
@@ -35,30 +39,7 @@ struct bench {
     struct backend *backend;
     struct request *requests;
     size_t count;
-    uint64_t seconds;
 };
-
-typedef void (*measured)(struct bench *bench, const struct request *request);
-
-/* Calls it with one request after another until the time is up, and prints what it took. */
-static void measure(struct bench *bench, const char *name, measured function)
-{
-    AUTO_SAMPLES struct samples samples = {0};
-    uint64_t end_ns = clock_monotonic_ns() + bench->seconds * NS_PER_SECOND;
-    uint64_t now_ns = clock_monotonic_ns();
-
-    for (size_t i = 0; i < bench->count && i < WARM_UPS; i++)
-        function(bench, &bench->requests[i]);
-    while (samples.count < SAMPLES_MAX && now_ns < end_ns) {
-        const struct request *request = &bench->requests[samples.count % bench->count];
-        uint64_t begun_ns = clock_monotonic_ns();
-        function(bench, request);
-        now_ns = clock_monotonic_ns();
-        samples_add(&samples, now_ns - begun_ns);
-    }
-    (void) printf(", ");
-    samples_print(&samples, name);
-}
 
 /* ---- the agent's own ---- */
 
@@ -213,6 +194,59 @@ static void close_bare(void)
     (void) sqlite3_close(bare);
 }
 
+/* ---- what is measured ---- */
+
+static const struct kind {
+    const char *name;
+    void (*call)(struct bench *bench, const struct request *request);
+} kinds[] = {
+    {"search", search},
+    {"compare", compare},
+    {"read", read_manifest},
+    {"sqlite", search_bare},
+};
+
+static const struct kind *kind_named(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    test_die("no such kind: %s", name);
+}
+
+static void warm_up(struct bench *bench, const struct kind *kind)
+{
+    for (size_t i = 0; i < bench->count && i < WARM_UPS; i++)
+        kind->call(bench, &bench->requests[i]);
+}
+
+/* Calls it with one request after another until the time is up, and prints what it took. */
+static void measure(struct bench *bench, const struct kind *kind, uint64_t seconds)
+{
+    AUTO_SAMPLES struct samples samples = {0};
+
+    warm_up(bench, kind);
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t end_ns = now_ns + seconds * NS_PER_SECOND;
+    while (samples.count < SAMPLES_MAX && now_ns < end_ns) {
+        const struct request *request = &bench->requests[samples.count % bench->count];
+        uint64_t begun_ns = clock_monotonic_ns();
+        kind->call(bench, request);
+        now_ns = clock_monotonic_ns();
+        samples_add(&samples, now_ns - begun_ns);
+    }
+    (void) printf(", ");
+    samples_print(&samples, kind->name);
+}
+
+/* What callgrind collects in, by this name (counts.py): so it must remain a function. */
+__attribute__((noinline)) static void counted_calls(struct bench *bench, const struct kind *kind,
+                                                    size_t calls)
+{
+    for (size_t i = 0; i < calls; i++)
+        kind->call(bench, &bench->requests[i % bench->count]);
+}
+
 /* ---- everything around ---- */
 
 static void read_requests(struct bench *bench, const char *path)
@@ -281,19 +315,24 @@ int main(int argc, char **argv)
 {
     struct bench bench = {0};
 
-    if (argc != 5) {
-        (void) fprintf(stderr, "usage: inside VOLUME INDEX REQUESTS SECONDS\n");
+    if (argc != 5 && argc != 6) {
+        (void) fprintf(stderr, "usage: inside VOLUME INDEX REQUESTS SECONDS\n"
+                               "       inside VOLUME INDEX REQUESTS KIND CALLS\n");
         return 2;
     }
     volume = argv[1];
-    bench.seconds = bench_number(argv[4], 3600);
     read_requests(&bench, argv[3]);
     open_backend(&bench, argv[2]);
-    measure(&bench, "search", search);
-    measure(&bench, "compare", compare);
-    measure(&bench, "read", read_manifest);
     open_bare(&bench);
-    measure(&bench, "sqlite", search_bare);
+    if (argc == 5) {
+        uint64_t seconds = bench_number(argv[4], SECONDS_MAX);
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+            measure(&bench, &kinds[i], seconds);
+    } else {
+        const struct kind *kind = kind_named(argv[4]);
+        warm_up(&bench, kind);
+        counted_calls(&bench, kind, bench_number(argv[5], CALLS_MAX));
+    }
     close_bare();
     (void) printf("}\n");
     backend_deermem.destroy(bench.backend);
