@@ -26,8 +26,8 @@ COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 DEBIAN_BUILD := gcc make pkg-config libsqlite3-dev libjansson-dev libzmq3-dev libyaml-dev libicu-dev \
 	libxxhash-dev libsodium-dev libsystemd-dev
-DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps
-DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck valgrind
+DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps valgrind
+DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck
 DEBIAN_MODEL := gcc python3 spin
 DEBIAN_BENCH := libfuse3-dev fuse3
 
@@ -196,6 +196,7 @@ UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
 TOOL_PROGRAMS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOLS))
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(BENCH_C) $(BENCH_FUSE))
+COUNTED_PROGRAM := $(BUILD)/tests/bench/inside
 CHAOS_PROGRAMS := $(BUILD)/chaos/replay/run $(BUILD)/chaos/explorer/run
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ))
 
@@ -205,7 +206,7 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
 
 .PHONY: test-programs bench-programs fuzz-programs
 bench-programs: all $(BENCH_PROGRAMS)
-test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS) $(CHAOS_PROGRAMS)
+test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS) $(CHAOS_PROGRAMS) $(COUNTED_PROGRAM)
 fuzz-programs: $(FUZZ_PROGRAMS)
 
 .PRECIOUS: $(BUILD)/%.o
@@ -275,6 +276,12 @@ bench: deps-bench ## how fast it is, beside floors of the same run; table and bu
 
 bench-quick: override BENCH += --quick
 bench-quick: bench ## the same with smaller volumes and one run of each, about five minutes
+
+# `check` holds them against their limits. COUNTS="--directory DIR" keeps the profiles.
+.PHONY: counts
+counts: deps ## instructions of a search and a compare, beside floors and limits: COUNTS="--directory DIR"
+	$(Q)$(SUBMAKE) FLAVOUR=test build/test/tests/bench/inside
+	$(Q)$(PYTHON) tests/bench/counts.py --build build/test $(COUNTS)
 
 TIME ?= 3600
 .PHONY: soak
