@@ -285,7 +285,7 @@ counts: deps ## instructions of a search and a compare, beside floors and limits
 
 TIME ?= 3600
 .PHONY: soak
-soak: deps ## does an agent grow that works for long? an hour of mixed load: TIME=60 SEED=1
+soak: deps ## does an agent grow that works for long? mixed load for an hour: TIME=3600 SEED=1
 	$(Q)$(SUBMAKE) all
 	$(Q)$(PYTHON) tests/bench/soak.py --time $(TIME) --seed $(SEED) --build build/plain \
 		--json build/soak.json --svg build/soak.svg

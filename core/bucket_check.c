@@ -1,6 +1,7 @@
 #include "core/bucket_check.h"
 
 #include "core/bucket_owner.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/watch_hash.h"
 
@@ -111,7 +112,7 @@ static void remember_agent(struct look *look, const char *agent)
  * would tell. */
 static void note_readable(const struct look *look, const struct scope *scope)
 {
-    if (scope_notes_outcome(look->check->store->notes, scope, STATUS_OK))
+    if (scope_notes_outcome(look->check->store->notes, scope, STATUS_OK, 0, clock_monotonic_ns()))
         log_notice("scope.readable", "user=%s agent=%s",
                    LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent);
 }

@@ -375,7 +375,8 @@ static void note_outcomes(struct settling *settling)
         const struct scope *scope = &settling->request->scopes[i];
 
         if ((!report->looked && report->problem == STATUS_OK) || report->state == SCOPE_STALE ||
-            !scope_notes_outcome(settling->store->notes, scope, report->problem))
+            !scope_notes_outcome(settling->store->notes, scope, report->problem,
+                                 report->error.sys_errno, clock_monotonic_ns()))
             continue;
         const char *user = scope->has_user ? scope->user : NULL;
         if (report->problem == STATUS_OK)

@@ -466,7 +466,8 @@ static void note_outcome(struct refresh *refresh)
 {
     const struct refresh_result *result = refresh->result;
 
-    if (!scope_notes_outcome(refresh->store->notes, &refresh->run->scope, result->status))
+    if (!scope_notes_outcome(refresh->store->notes, &refresh->run->scope, result->status,
+                             result->error.sys_errno, clock_monotonic_ns()))
         return;
     const char *user = refresh->run->scope.has_user ? refresh->run->scope.user : NULL;
     if (result->status == STATUS_OK)

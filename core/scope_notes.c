@@ -1,16 +1,22 @@
 #include "core/scope_notes.h"
 
+#include "core/clock.h"
+
 #include <pthread.h>
 #include <string.h>
 
 /* A scope is known by 128 bits of hash: no two of a million share them in practice, and no answer
  * depends on it beyond the age that a `bounded` search tolerates. */
+/* How long a scope may be busy before that counts as a failure. */
+#define BUSY_PATIENCE_NS (10 * NS_PER_SECOND)
+
 struct note {
     uint64_t key[2];
     uint64_t in_step_ns;
     uint64_t empty_at; /* digest of the manifest's mark; 0: not known to be empty */
     enum status status;
-    unsigned side_data; /* steps that failed the last time */
+    uint64_t busy_since_ns; /* 0: it is not, or counts as failing by now */
+    unsigned side_data;     /* steps that failed the last time */
     bool slow;
     bool used;
 };
@@ -129,16 +135,32 @@ uint64_t scope_notes_last_in_step(struct scope_notes *notes, const struct scope 
     return note_of(notes, scope).in_step_ns;
 }
 
-bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, enum status status)
+/* That somebody is at a commit is no fault of the scope, unless it stays so. */
+static bool is_busy_for_now(struct note *note, enum status status, int sys_errno, uint64_t now_ns)
+{
+    if (status != STATUS_BUSY || sys_errno != 0 || note->status == STATUS_BUSY) {
+        note->busy_since_ns = 0;
+        return false;
+    }
+    if (note->busy_since_ns == 0)
+        note->busy_since_ns = now_ns;
+    return now_ns - note->busy_since_ns < BUSY_PATIENCE_NS;
+}
+
+bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, enum status status,
+                         int sys_errno, uint64_t now_ns)
 {
     uint64_t key[2];
 
     scope_hash_wide(scope, key);
     pthread_mutex_lock(&notes->lock);
     struct note *note = find(notes->notes, notes->capacity, key);
-    bool changed = note->status != status;
+    bool changed = note->status != status || note->busy_since_ns != 0;
     if (changed) {
         note = obtain_locked(notes, scope);
+        changed = !is_busy_for_now(note, status, sys_errno, now_ns) && note->status != status;
+    }
+    if (changed) {
         if (note->status == STATUS_OK)
             notes->failing++;
         else if (status == STATUS_OK)

@@ -24,9 +24,12 @@ void scope_notes_in_step(struct scope_notes *notes, const struct scope *scope, u
 /* When that was last; 0: never in this process. */
 uint64_t scope_notes_last_in_step(struct scope_notes *notes, const struct scope *scope);
 
-/* How looking at the scope went. True when that is another status than the last time, i.e. when it
- * should be logged. A scope that nobody has noted is STATUS_OK. */
-bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, enum status status);
+/* How looking at the scope went, at `now_ns` of the monotonic clock; `sys_errno` is the error's.
+ * True when that is another status than the last time, i.e. when it should be logged. STATUS_BUSY
+ * without a system call behind it (somebody writes) counts only when it has been all that was told
+ * for ten seconds. A scope that nobody has noted is STATUS_OK. */
+bool scope_notes_outcome(struct scope_notes *notes, const struct scope *scope, enum status status,
+                         int sys_errno, uint64_t now_ns);
 
 /* How looking at it went the last time; STATUS_OK when nobody has noted it. */
 enum status scope_notes_last_outcome(struct scope_notes *notes, const struct scope *scope);

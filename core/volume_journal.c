@@ -38,7 +38,7 @@ enum status volume_journal_write(const struct volume *volume, int dir_fd, const 
                                   &fd, error);
     if (status == STATUS_OK)
         status = sync_batch_add(batch, fd, JOURNAL_NAME, error);
-    return status;
+    return volume_error_at(error, status, JOURNAL_NAME);
 }
 
 enum status volume_journal_place(const struct volume *volume, int from_fd, const char *name,

@@ -30,7 +30,7 @@ static enum status open_root_fd(const struct volume *volume, struct volume_root 
         root->fd = open(volume->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     } while (root->fd < 0 && errno == EINTR);
     if (root->fd < 0)
-        return error_set_errno(error, errno, NULL, "cannot open the volume %s", volume->path);
+        return error_set_errno(error, errno, NULL, "cannot open the directory %s", volume->path);
     return STATUS_OK;
 }
 

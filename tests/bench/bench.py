@@ -30,6 +30,7 @@ import searches  # noqa: E402
 import slow  # noqa: E402
 import writes  # noqa: E402
 from harness import Bench, heading  # noqa: E402
+from options import positive, run  # noqa: E402
 
 MEASUREMENTS = {
     "inside": searches.measure_inside,
@@ -52,8 +53,8 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="smaller volumes, about three minutes")
     parser.add_argument("--only", help="some measurements, with commas between them")
     parser.add_argument("--list", action="store_true", help="the names of the measurements")
-    parser.add_argument("--runs", type=int, help="of each measurement (5; quick 1)")
-    parser.add_argument("--seconds", type=int, help="of each run (2; quick 1)")
+    parser.add_argument("--runs", type=positive(int), help="of each measurement (5; quick 1)")
+    parser.add_argument("--seconds", type=positive(int), help="of each run (2; quick 1)")
     parser.add_argument("--build", default="build/plain", help="where the programs are")
     parser.add_argument("--directory", help="where volumes are written, and kept (default: $TMPDIR)")
     parser.add_argument("--json", help="write the rows there as well")
@@ -65,7 +66,7 @@ def parse_arguments():
 def chosen_by(only):
     """The names that were asked for: whole, or the word that some begin with. An unknown one ends it."""
     chosen = []
-    for wanted in only.split(",") if only else MEASUREMENTS:
+    for wanted in MEASUREMENTS if only is None else only.split(","):
         names = [name for name in MEASUREMENTS if name == wanted or name.startswith(wanted + "-")]
         if not names:
             print(f"no such measurement: {wanted} (--list names them)", file=sys.stderr)
@@ -123,4 +124,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -32,6 +32,7 @@ from builds import count_of, private_mib  # noqa: E402
 from charts import Axis, Panel, Series, write_chart  # noqa: E402
 from harness import is_settled, wait_until  # noqa: E402
 from make_volume import make_volume  # noqa: E402
+from options import positive, run as run_program  # noqa: E402
 from soak_load import FACTS, ROLES  # noqa: E402
 from trend import Allowance, TooShort, judge  # noqa: E402
 
@@ -54,14 +55,18 @@ MEASURES = {
     "facts": ("", Allowance(0, 0.01)),
 }
 
+# An index fills up for some minutes before its size tells anything.
+FILLING = ("index in use", "index file")
+FILLED_AFTER_S = 900
+
 Place = collections.namedtuple("Place", "endpoint events volume users pid")
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--time", type=float, default=3600, help="seconds (3600)")
+    parser.add_argument("--time", type=positive(float), default=3600, help="seconds (3600)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--users", type=int, default=60)
+    parser.add_argument("--users", type=positive(int), default=60)
     parser.add_argument("--build", default="build/plain", help="where the programs are")
     parser.add_argument("--directory", help="where the volume is written (default: $TMPDIR)")
     parser.add_argument("--json", help="write samples and verdicts there")
@@ -215,7 +220,10 @@ def report(options, samples, told, troubles):
                        "samples": [{"at_s": at, **values} for at, values in samples]}, file, indent=1)
     for trouble in troubles:
         print(f"WRONG: {trouble}")
-    grown = [name for name, verdict in verdicts.items() if verdict.grown]
+    unsure = [name for name in FILLING if options.time < FILLED_AFTER_S and name in verdicts]
+    if unsure:
+        print(f"not judged: {', '.join(unsure)}; that takes {FILLED_AFTER_S} s and more")
+    grown = [name for name, verdict in verdicts.items() if verdict.grown and name not in unsure]
     for name in grown:
         verdict = verdicts[name]
         print(f"GREW: {name}, from {verdict.first:,.2f} to {verdict.last:,.2f} {MEASURES[name][0]} "
@@ -247,4 +255,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

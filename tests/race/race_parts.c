@@ -317,7 +317,7 @@ static void *note_often(void *context)
         struct scope scope = scope_number(i % SCOPES);
         scope_notes_in_step(race->notes, &scope, i + 1);
         RACE_CHECK(scope_notes_last_in_step(race->notes, &scope) >= i + 1);
-        if (scope_notes_outcome(race->notes, &scope, STATUS_IO))
+        if (scope_notes_outcome(race->notes, &scope, STATUS_IO, 0, i + 1))
             atomic_fetch_add(&race->told, 1);
     }
     return NULL;
