@@ -275,7 +275,7 @@ bench: deps-bench ## how fast it is, beside floors of the same run; table and bu
 		--charts build/charts $(BENCH)
 
 bench-quick: override BENCH += --quick
-bench-quick: bench ## the same with smaller volumes and one run of each, about five minutes
+bench-quick: bench ## the same with smaller volumes and one run of each
 
 # `check` holds them against their limits. COUNTS="--directory DIR" keeps the profiles.
 .PHONY: counts

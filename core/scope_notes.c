@@ -5,11 +5,11 @@
 #include <pthread.h>
 #include <string.h>
 
-/* A scope is known by 128 bits of hash: no two of a million share them in practice, and no answer
- * depends on it beyond the age that a `bounded` search tolerates. */
 /* How long a scope may be busy before that counts as a failure. */
 #define BUSY_PATIENCE_NS (10 * NS_PER_SECOND)
 
+/* A scope is known by 128 bits of hash: no two of a million share them in practice, and no answer
+ * depends on it beyond the age that a `bounded` search tolerates. */
 struct note {
     uint64_t key[2];
     uint64_t in_step_ns;

@@ -185,9 +185,6 @@ MUST_CHECK enum status volume_replacement_apply(const struct volume *volume, int
                                                 const char *temporary, int dir_fd, const char *name,
                                                 struct error *error);
 
-/* A name of its own beside `name`, hidden, as the peers make theirs. */
-MUST_CHECK enum status volume_temporary_name(const char *name, char ret[NAME_MAX + 1]);
-
 /* True for the name of a file that a writer of this format had not yet renamed when it died. */
 bool volume_name_is_temporary(const char *name);
 

@@ -103,7 +103,8 @@ enum status volume_write_new(const struct volume *volume, int dir_fd, const char
     return status;
 }
 
-enum status volume_temporary_name(const char *name, char ret[NAME_MAX + 1])
+/* A name of its own beside `name`, hidden, as the peers make theirs. */
+static enum status temporary_name(const char *name, char ret[NAME_MAX + 1])
 {
     char hex[VOLUME_HEX_SIZE];
     enum status status = volume_random_hex(hex);
@@ -130,7 +131,7 @@ enum status volume_replacement_prepare(const struct volume *volume, int dir_fd, 
 
     if (!volume_name_is_single(name))
         return error_set(error, STATUS_INVALID, name, "not a file name");
-    enum status status = volume_temporary_name(name, ret_temporary);
+    enum status status = temporary_name(name, ret_temporary);
     if (status != STATUS_OK)
         return error_set(error, status, name, "no random numbers");
 

@@ -42,8 +42,9 @@ struct waiter {
         reread_run; /* of the refresh table: one that is waited for before the answer; 0: none */
 };
 
-/* How many wrote lately to a memory (or to another of the same slot: it is a guess). */
+/* How many wrote lately to a memory, the last one of its slot. */
 struct crowd {
+    uint64_t hash;     /* of the scope */
     unsigned expected; /* who were answered by the last group, and who waited then */
     uint64_t until_ns; /* monotonic: for so long it is worth waiting for those who were answered */
 };
@@ -187,7 +188,8 @@ static struct crowd *crowd_of(struct writer *writer, const struct scope *scope)
 }
 
 /* Those whom the last commit answered are about to come again, if they write one fact after the
- * other: waiting a little for them makes one commit of what would be two. Who is alone never waits.
+ * other: waiting a little for them makes one commit of what would be two. Who is alone by now waits
+ * once.
  */
 static void gather(struct writer *writer, struct group_queue *queue)
 {
@@ -195,7 +197,8 @@ static void gather(struct writer *writer, struct group_queue *queue)
 
     (void) pthread_mutex_lock(&writer->lock);
     queue->is_gathering = true;
-    while (queue->waiting < crowd->expected && queue->waiting < WRITE_GROUP_MAX) {
+    while (crowd->hash == scope_hash(&queue->scope) && queue->waiting < crowd->expected &&
+           queue->waiting < WRITE_GROUP_MAX) {
         uint64_t now_ns = clock_monotonic_ns();
         if (now_ns >= crowd->until_ns)
             break;
@@ -214,6 +217,7 @@ static void note_crowd_locked(struct writer *writer, const struct group_queue *q
     uint64_t patience_ns = (now_ns - begun_ns) / GATHER_SHARE;
     uint64_t longest_ns = writer->options.gather_max_ms * NS_PER_MS;
 
+    crowd->hash = scope_hash(&queue->scope);
     crowd->expected = (unsigned) answered + queue->waiting;
     crowd->until_ns = now_ns + (patience_ns < longest_ns ? patience_ns : longest_ns);
 }

@@ -3,10 +3,10 @@
  * Everything that changes a user's memory comes through here. Writes of one agent that arrive while
  * a commit is under way are committed together by the thread that gets the lock next (a group): one
  * transaction, one new revision, each caller with its own answer. A group waits up to a quarter of
- * the last commit's time (5 ms at most) for those whom that one answered to come again; a single
- * writer never waits for others. A change that expects a manifest revision which an earlier one of
- * the group moves is left to the next group, where it is refused or rebased as if they had come one
- * by one.
+ * the last commit's time (5 ms at most) for those whom that one answered to come again; who is
+ * alone waits for nobody, but once if it was not alone before. A change that expects a manifest
+ * revision which an earlier one of the group moves is left to the next group, where it is refused
+ * or rebased as if they had come one by one.
  *
  * A memory of an earlier layout is migrated before the first write (core/migration.h). That it
  * cannot be is the write's error.

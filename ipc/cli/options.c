@@ -35,9 +35,8 @@ static const struct option_row {
     {'a', "agent", "AGENT", OPTION_AGENT, "which agent's facts ($MEMSYNC_AGENT; the default one)"},
     {'k', "top-k", "N", OPTION_TOP_K, "at most this many results (5)"},
     {'c', "category", "CATEGORY", OPTION_CATEGORY,
-     "only facts of this category ('other': any that is not of the core set); with add and update, "
-     "the "
-     "fact's own"},
+     "only facts of this category ('other': any that is not of the core set); with add and "
+     "update, the fact's own"},
     {0, "freshness", "MODE", OPTION_FRESHNESS,
      "strict: compare with the volume first; bounded: unless that was done lately; local: never"},
     {0, "max-staleness", "MS", OPTION_MAX_STALENESS, "what \"lately\" means for bounded"},

@@ -50,7 +50,7 @@ MEASUREMENTS = {
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="smaller volumes, about three minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller volumes, one run of each")
     parser.add_argument("--only", help="some measurements, with commas between them")
     parser.add_argument("--list", action="store_true", help="the names of the measurements")
     parser.add_argument("--runs", type=positive(int), help="of each measurement (5; quick 1)")

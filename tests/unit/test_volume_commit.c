@@ -259,6 +259,16 @@ Test(volume_commit, believes_in_a_link_whose_answer_got_lost)
     expect_backups(__LINE__);
 }
 
+/* Else a writer that is killed then leaves a journal whose backup is of somebody else's revision.
+ */
+Test(volume_commit, places_no_journal_over_a_backup_of_another_base)
+{
+    put("memory.json", "{\"revision\": 9}");
+    temp_calls_fail(TEMP_CALL_LINK, "/" JOURNAL_NAME, EIO, 0, 0);
+    run();
+    EXPECT_OVERTAKEN();
+}
+
 /* ---- alone ---- */
 
 Test(volume_commit, does_what_was_asked_and_nothing_else)

@@ -73,9 +73,8 @@ static enum status write_as(const char *name, enum journal_state state, struct e
 
 static enum status place(struct error *error)
 {
-    char temporary[NAME_MAX + 1];
+    static const char temporary[] = "." JOURNAL_NAME ".0123456789abcdef0123456789abcdef.tmp";
 
-    cr_assert(eq(int, volume_temporary_name(JOURNAL_NAME, temporary), STATUS_OK));
     enum status status = write_as(temporary, JOURNAL_PREPARED, error);
     return status == STATUS_OK
                ? volume_journal_place(volume, bucket_fd, temporary, bucket_fd, error)
