@@ -28,7 +28,7 @@ struct volume_calls {
     int (*open_beneath)(int dir_fd, const char *path, int flags, mode_t mode);
     int (*stat_forced)(int fd, const char *path,
                        struct statx *ret); /* path "" = fd itself; no link followed */
-    ssize_t (*read)(int fd, void *bytes, size_t size);
+    ssize_t (*read)(int fd, void *bytes, size_t size, off_t offset);
     ssize_t (*write)(int fd, const void *bytes, size_t size);
     ssize_t (*list)(int fd, void *bytes, size_t size); /* getdents64 */
     int (*sync)(int fd);
@@ -143,8 +143,8 @@ struct file_image {
 /* Reads an open file from its beginning to its end, whatever size it was told: to a read that finds
  * nothing more, or less than there was room for where the size agrees. STATUS_STALE when
  * its size or times changed meanwhile, when fewer bytes came than the file has, or on ESTALE;
- * STATUS_TOO_LARGE beyond `size_max`; STATUS_CORRUPT for what is no regular file. Moves the
- * descriptor's position: one thread at a time. */
+ * STATUS_TOO_LARGE beyond `size_max`; STATUS_CORRUPT for what is no regular file. Leaves
+ * the descriptor's position alone. */
 MUST_CHECK enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
                                       struct file_image *ret, struct error *error);
 
@@ -152,6 +152,13 @@ MUST_CHECK enum status volume_read_fd(const struct volume *volume, int fd, size_
 MUST_CHECK enum status volume_read_file(const struct volume *volume, int dir_fd, const char *path,
                                         size_t size_max, struct file_image *ret,
                                         struct error *error);
+
+/* As volume_read_file(), but looks at the attributes only before it reads: for a caller who
+ * compares the bytes with such as he knows. What was written to while it was read equals none of
+ * those. */
+MUST_CHECK enum status volume_read_file_once(const struct volume *volume, int dir_fd,
+                                             const char *path, size_t size_max,
+                                             struct file_image *ret, struct error *error);
 void file_image_destroy(struct file_image *image);
 #define AUTO_IMAGE CLEANUP(file_image_destroy)
 

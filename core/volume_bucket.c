@@ -200,7 +200,8 @@ enum status bucket_read_manifest(struct bucket_table *table, const struct scope 
         return error_set(error, STATUS_NOT_FOUND, table->manifest_name, "not listed yet");
 
     scope_file_path(scope, table->manifest_name, path);
-    enum status status = volume_read_file(table->volume, -1, path, MANIFEST_BYTES_MAX, ret, error);
+    enum status status =
+        volume_read_file_once(table->volume, -1, path, MANIFEST_BYTES_MAX, ret, error);
     if (status == STATUS_NOT_FOUND)
         forget_manifest(table, key_of(scope));
     return status;

@@ -28,7 +28,8 @@ MUST_CHECK enum status bucket_open(struct bucket_table *table, const struct scop
                                    struct error *error);
 
 /* Opens and reads the bucket's manifest without a listing where one has shown it before: the cheap
- * path of a compare. STATUS_NOT_FOUND: no listing shows it, look with bucket_view_read(). */
+ * path of a compare, with the one look of volume_read_file_once(). STATUS_NOT_FOUND: no listing
+ * shows it, look with bucket_view_read(). */
 MUST_CHECK enum status bucket_read_manifest(struct bucket_table *table, const struct scope *scope,
                                             struct file_image *ret, struct error *error);
 

@@ -117,7 +117,7 @@ static int real_link(int from_dir_fd, const char *from, int to_dir_fd, const cha
 static const struct volume_calls real_calls = {
     .open_beneath = real_open_beneath,
     .stat_forced = real_stat_forced,
-    .read = read,
+    .read = pread,
     .write = write,
     .list = real_list,
     .sync = fsync,
@@ -181,12 +181,12 @@ int volume_do_stat(const struct volume *volume, int fd, const char *path, struct
     return result;
 }
 
-ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t size)
+ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t size, off_t offset)
 {
     ssize_t result;
 
     volume_count_operations(1); /* the attributes, which tell a client whether its bytes are old */
-    RETRY_INTERRUPTED(result, volume->calls->read(fd, bytes, size));
+    RETRY_INTERRUPTED(result, volume->calls->read(fd, bytes, size, offset));
     return result;
 }
 

@@ -48,7 +48,7 @@ struct volume {
 int volume_do_open(const struct volume *volume, int dir_fd, const char *path, int flags,
                    mode_t mode);
 int volume_do_stat(const struct volume *volume, int fd, const char *path, struct statx *ret);
-ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t size);
+ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t size, off_t offset);
 ssize_t volume_do_write(const struct volume *volume, int fd, const void *bytes, size_t size);
 ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t size);
 int volume_do_sync(const struct volume *volume, int fd);

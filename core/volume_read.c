@@ -114,7 +114,7 @@ static enum status read_to_end(const struct volume *volume, int fd, size_t size_
         if (!grow(&bytes, size, &capacity, size_max))
             return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for %zu bytes", capacity);
         size_t room = capacity - 1 - size;
-        ssize_t got = volume_do_read(volume, fd, bytes + size, room);
+        ssize_t got = volume_do_read(volume, fd, bytes + size, room, (off_t) size);
         if (got < 0)
             return error_set_errno(error, errno, NULL, "cannot read the file");
         if (got == 0)
@@ -131,12 +131,11 @@ static enum status read_to_end(const struct volume *volume, int fd, size_t size_
     return STATUS_OK;
 }
 
-enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
-                           struct file_image *ret, struct error *error)
+/* The attributes of an open file that may be read. */
+static enum status look_at(const struct volume *volume, int fd, size_t size_max,
+                           struct file_stamp *ret, struct error *error)
 {
     struct statx status;
-    AUTO_FREE char *bytes = NULL;
-    size_t size = 0;
 
     if (volume_do_stat(volume, fd, "", &status) < 0)
         return error_set_errno(error, errno, NULL, "cannot read the file's attributes");
@@ -144,34 +143,76 @@ enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
         return volume_error_no_file(error, NULL, volume_mode_name(status.stx_mode));
     if (status.stx_size > size_max)
         return error_set(error, STATUS_TOO_LARGE, NULL, "more than %zu bytes", size_max);
-
-    struct file_stamp before = volume_stamp_from_statx(&status);
-    if (lseek(fd, 0, SEEK_SET) < 0)
-        return error_set_errno(error, errno, NULL, "cannot read the file");
-    enum status done =
-        read_to_end(volume, fd, (size_t) before.size, size_max, &bytes, &size, error);
-    if (done != STATUS_OK)
-        return done;
-
-    if (volume_do_stat(volume, fd, "", &status) < 0)
-        return error_set_errno(error, errno, NULL, "cannot read the file's attributes");
-    struct file_stamp after = volume_stamp_from_statx(&status);
-    if (!file_stamp_equal(&before, &after) || size != after.size)
-        return error_set(error, STATUS_STALE, NULL, "the file changed while it was read");
-
-    *ret = (struct file_image){.bytes = TAKE_PTR(bytes), .size = size, .stamp = after};
+    *ret = volume_stamp_from_statx(&status);
     return STATUS_OK;
 }
 
-enum status volume_read_file(const struct volume *volume, int dir_fd, const char *path,
-                             size_t size_max, struct file_image *ret, struct error *error)
+static enum status error_changed(struct error *error)
+{
+    return error_set(error, STATUS_STALE, NULL, "the file changed while it was read");
+}
+
+static enum status read_once(const struct volume *volume, int fd, size_t size_max,
+                             struct file_image *ret, struct error *error)
+{
+    AUTO_IMAGE struct file_image image = {0};
+    enum status status = look_at(volume, fd, size_max, &image.stamp, error);
+
+    if (status == STATUS_OK)
+        status = read_to_end(volume, fd, (size_t) image.stamp.size, size_max, &image.bytes,
+                             &image.size, error);
+    if (status != STATUS_OK)
+        return status;
+    if (image.size != image.stamp.size)
+        return error_changed(error);
+    *ret = image;
+    image = (struct file_image){0};
+    return STATUS_OK;
+}
+
+enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
+                           struct file_image *ret, struct error *error)
+{
+    AUTO_IMAGE struct file_image image = {0};
+    struct file_stamp after;
+    enum status status = read_once(volume, fd, size_max, &image, error);
+
+    if (status == STATUS_OK)
+        status = look_at(volume, fd, size_max, &after, error);
+    if (status != STATUS_OK)
+        return status;
+    if (!file_stamp_equal(&image.stamp, &after))
+        return error_changed(error);
+    *ret = image;
+    image = (struct file_image){0};
+    return STATUS_OK;
+}
+
+static enum status open_and_read(const struct volume *volume, int dir_fd, const char *path,
+                                 size_t size_max,
+                                 enum status (*read_open)(const struct volume *volume, int fd,
+                                                          size_t size_max, struct file_image *ret,
+                                                          struct error *error),
+                                 struct file_image *ret, struct error *error)
 {
     AUTO_CLOSE int fd = -1;
     enum status status = volume_open_file(volume, dir_fd, path, &fd, error);
 
     if (status != STATUS_OK)
         return status;
-    return volume_error_at(error, volume_read_fd(volume, fd, size_max, ret, error), path);
+    return volume_error_at(error, read_open(volume, fd, size_max, ret, error), path);
+}
+
+enum status volume_read_file(const struct volume *volume, int dir_fd, const char *path,
+                             size_t size_max, struct file_image *ret, struct error *error)
+{
+    return open_and_read(volume, dir_fd, path, size_max, volume_read_fd, ret, error);
+}
+
+enum status volume_read_file_once(const struct volume *volume, int dir_fd, const char *path,
+                                  size_t size_max, struct file_image *ret, struct error *error)
+{
+    return open_and_read(volume, dir_fd, path, size_max, read_once, ret, error);
 }
 
 void file_image_destroy(struct file_image *image)

@@ -155,8 +155,8 @@ static enum status check_again(const struct attempt *attempt, struct error *erro
     if (!view.has_manifest)
         return STATUS_OK;
 
-    status = volume_read_file(source->volume, attempt->bucket_fd, source->manifest_name,
-                              MANIFEST_BYTES_MAX, &image, error);
+    status = volume_read_file_once(source->volume, attempt->bucket_fd, source->manifest_name,
+                                   MANIFEST_BYTES_MAX, &image, error);
     if (status == STATUS_NOT_FOUND)
         return STATUS_STALE;
     if (status != STATUS_OK)
@@ -434,8 +434,8 @@ static enum status compare_in_bucket(const struct snapshot_source *source, int b
                                      struct live_state *ret, struct error *error)
 {
     AUTO_IMAGE struct file_image image = {0};
-    enum status status = volume_read_file(source->volume, bucket_fd, source->manifest_name,
-                                          MANIFEST_BYTES_MAX, &image, error);
+    enum status status = volume_read_file_once(source->volume, bucket_fd, source->manifest_name,
+                                               MANIFEST_BYTES_MAX, &image, error);
 
     if (status == STATUS_NOT_FOUND)
         return STATUS_STALE;

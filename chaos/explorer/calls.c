@@ -178,10 +178,10 @@ static int stat_file(int fd, const char *path, struct statx *ret)
     return is_gone() ? -1 : volume_real_calls()->stat_forced(fd, path, ret);
 }
 
-static ssize_t read_file(int fd, void *bytes, size_t size)
+static ssize_t read_file(int fd, void *bytes, size_t size, off_t offset)
 {
     calls_note_look(part_of_fd(fd));
-    return is_gone() ? -1 : volume_real_calls()->read(fd, bytes, size);
+    return is_gone() ? -1 : volume_real_calls()->read(fd, bytes, size, offset);
 }
 
 static ssize_t write_file(int fd, const void *bytes, size_t size)

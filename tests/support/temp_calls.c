@@ -198,9 +198,9 @@ static int stat_or_fail(int fd, const char *path, struct statx *ret)
     return done;
 }
 
-static ssize_t read_or_fail(int fd, void *bytes, size_t size)
+static ssize_t read_or_fail(int fd, void *bytes, size_t size, off_t offset)
 {
-    return CALL_OR_FAIL(TEMP_CALL_READ, fd, "", volume_real_calls()->read(fd, bytes, size));
+    return CALL_OR_FAIL(TEMP_CALL_READ, fd, "", volume_real_calls()->read(fd, bytes, size, offset));
 }
 
 static size_t shorten(int fd, size_t size)

@@ -73,11 +73,11 @@ static int faulty_stat(int fd, const char *path, struct statx *ret)
     return fails(CALL_STAT) ? -1 : volume_real_calls()->stat_forced(fd, path, ret);
 }
 
-static ssize_t faulty_read(int fd, void *bytes, size_t size)
+static ssize_t faulty_read(int fd, void *bytes, size_t size, off_t offset)
 {
     if (fault.before_read)
         fault.before_read();
-    return fails(CALL_READ) ? -1 : read(fd, bytes, shortened(size));
+    return fails(CALL_READ) ? -1 : pread(fd, bytes, shortened(size), offset);
 }
 
 static ssize_t faulty_write(int fd, const void *bytes, size_t size)
@@ -348,6 +348,13 @@ Test(volume, a_read_that_stops_at_the_size_told_has_met_the_end)
     cr_expect(eq(u32, fault.calls, 4), "open, attributes, read, attributes");
     cr_expect(eq(u64, volume_operations_here() - operations, 7),
               "and two look-ups, and what the client asks for the read");
+
+    AUTO_IMAGE struct file_image once = {0};
+    fault.calls = 0;
+    cr_assert(eq(int, volume_read_file_once(volume, -1, "d/file", 10, &once, NULL), STATUS_OK));
+    cr_expect(eq(u32, fault.calls, 3), "open, attributes, read");
+    cr_expect(file_stamp_equal(&once.stamp, &image.stamp));
+    cr_expect_str_eq(once.bytes, "bytes");
 }
 
 Test(volume, faults_of_a_read_are_told_apart)
@@ -457,6 +464,8 @@ Test(volume, bytes_that_do_not_fit_the_told_size_are_stale)
     calls.stat_forced = stat_with_old_size;
     cr_expect(eq(int, volume_read_file(volume, -1, "longer", 1000, &image, NULL), STATUS_STALE));
     cr_expect(eq(int, volume_read_file(volume, -1, "shorter", 1000, &image, NULL), STATUS_STALE));
+    cr_expect(
+        eq(int, volume_read_file_once(volume, -1, "longer", 1000, &image, NULL), STATUS_STALE));
 }
 
 Test(volume, stamps_tell_files_and_directories)
