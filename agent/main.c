@@ -2,6 +2,7 @@
 #include "agent/agent.h"
 #include "agent/options.h"
 #include "agent/service.h"
+#include "core/clock.h"
 #include "core/pause_point.h"
 
 #include <signal.h>
@@ -10,6 +11,7 @@
 
 #define DRAIN_MS 9000 /* SIGTERM is answered within 10 s */
 #define STATUS_LINE_MS 1000
+#define STATUS_LINE_SHARE 100 /* of the time that it takes */
 
 static void print(const struct text *text)
 {
@@ -73,24 +75,33 @@ static void reload(struct agent *agent, const struct options *options)
     service_ready("reloaded");
 }
 
-static void tell_supervisor(struct agent *agent)
+/* Counting what many users have takes a while, so the line is renewed as often as it takes at most
+ * a hundredth of the time. */
+static void tell_supervisor(struct agent *agent, uint64_t *due_ns)
 {
     AUTO_TEXT struct text line = {0};
+    uint64_t begun_ns = clock_monotonic_ns();
 
+    if (begun_ns < *due_ns || !service_is_supervised())
+        return;
     agent_status_line(agent, &line);
     service_status(text_string(&line));
+    uint64_t ended_ns = clock_monotonic_ns();
+    *due_ns = ended_ns + (ended_ns - begun_ns) * STATUS_LINE_SHARE;
 }
 
 /* Returns when the agent should end; false when it ended by itself. */
 static bool run(struct agent *agent, const struct options *options)
 {
+    uint64_t line_due_ns = 0;
+
     for (;;) {
         int signal_number = service_next_signal(STATUS_LINE_MS);
         if (agent_has_ended(agent))
             return false;
         switch (signal_number) {
         case 0:
-            tell_supervisor(agent);
+            tell_supervisor(agent, &line_due_ns);
             break;
         case SIGHUP:
             reload(agent, options);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
@@ -52,6 +53,13 @@ int service_next_signal(int timeout_ms)
         if (left_ms == 0)
             return 0; /* EAGAIN; EINTR comes from signals that are not ours */
     }
+}
+
+bool service_is_supervised(void)
+{
+    const char *socket = getenv("NOTIFY_SOCKET");
+
+    return socket && *socket;
 }
 
 /* The service manager takes one assignment a line, so a line of ours must stay one. */

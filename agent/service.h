@@ -8,6 +8,7 @@
 
 #include "core/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 in this thread and all made after it, so that
@@ -17,6 +18,9 @@ MUST_CHECK enum status service_block_signals(struct error *error);
 /* Waits for the next of them and returns its number; 0 after `timeout_ms` (-1: no time limit).
  * Other signals do not end the wait. */
 int service_next_signal(int timeout_ms);
+
+/* True when somebody wants to be notified. */
+bool service_is_supervised(void);
 
 /* READY=1 with a status line; also ends a reload. */
 void service_ready(const char *status_line);
