@@ -13,6 +13,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import time
 
@@ -107,6 +108,12 @@ def write_users(job):
     return sum(write_user(root, number, facts, language, seed) for number in numbers)
 
 
+def end_when_told():
+    """A pool ends its processes with SIGTERM. A handler of their parent's would not run in one that waits for the
+    pool's lock."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def make_volume(root, users=1, facts=100, language="mixed", seed=1, jobs=2):
     """Adds users to the volume; returns what was written."""
     begun = time.monotonic()
@@ -115,7 +122,7 @@ def make_volume(root, users=1, facts=100, language="mixed", seed=1, jobs=2):
     parts = [(root, range(first, min(users, first + step)), facts, language, seed)
              for first in range(0, users, step)]
     if jobs > 1 and len(parts) > 1:
-        with multiprocessing.Pool(jobs) as pool:
+        with multiprocessing.Pool(jobs, initializer=end_when_told) as pool:
             total = sum(pool.imap_unordered(write_users, parts))
     else:
         total = sum(map(write_users, parts))
