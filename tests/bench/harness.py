@@ -60,6 +60,7 @@ class Bench:
         path = self.path(f"volume-{users}x{facts}-{seed}")
         if not os.path.exists(path + ".json"):
             shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(self.index(path), ignore_errors=True)  # it knows its volume
             self.say(f"writing a volume of {users} users with {facts} facts each")
             told = make_volume(path, users, facts, seed=seed)
             with open(path + ".json", "w", encoding="utf-8") as file:
