@@ -325,7 +325,8 @@ static enum status start_backend(struct agent *agent, struct error *error)
     struct deermem_options deermem = deermem_options_of(agent);
     struct backend_setup setup = {
         .config = config->backend_config,
-        .thread_count = (unsigned) config->ipc_threads + 1, /* thread 0 is the server's own */
+        /* thread 0 is the server's own */
+        .thread_count = (unsigned) config->ipc_threads + SERVER_THREADS_SPARE + 1,
         .event_sink = publish,
         .event_context = agent,
         .store_options = &deermem,
@@ -502,6 +503,12 @@ static void append_build(const json_t *build, struct text *text)
                            (long long) json_integer_value(json_object_get(build, "percent")));
 }
 
+void agent_oversee(struct agent *agent)
+{
+    if (agent->dispatch.table->oversee)
+        agent->dispatch.table->oversee(agent->backend);
+}
+
 void agent_status_line(struct agent *agent, struct text *text)
 {
     AUTO_TEXT struct text state = {0};
@@ -663,6 +670,19 @@ static bool stop_serving(struct agent *agent, unsigned drain_ms)
     return drained != NULL;
 }
 
+/* False: it must not be destroyed, since threads of it hang. */
+static bool drain_backend(struct agent *agent, uint64_t deadline_ns)
+{
+    struct error error = {0};
+
+    if (!agent->backend || !agent->dispatch.table->drain)
+        return true;
+    enum status status = agent->dispatch.table->drain(agent->backend, deadline_ns, &error);
+    if (status != STATUS_OK)
+        log_warning("backend.drain", "reason=%s", LOG_VALUE(error.message));
+    return status != STATUS_TIMEOUT;
+}
+
 bool agent_stop(struct agent **agent_address, unsigned drain_ms)
 {
     struct agent *agent = TAKE_PTR(*agent_address);
@@ -678,10 +698,10 @@ bool agent_stop(struct agent **agent_address, unsigned drain_ms)
     }
     /* Clients notice at once that nobody answers any more; the backend's end may take a while. */
     server_destroy(&agent->server);
-    if (agent->backend && agent->dispatch.table->drain) {
-        struct error error = {0};
-        if (agent->dispatch.table->drain(agent->backend, deadline_ns, &error) != STATUS_OK)
-            log_warning("backend.drain", "reason=%s", LOG_VALUE(error.message));
+    if (!drain_backend(agent, deadline_ns)) {
+        endpoint_release(&agent->events_endpoint);
+        endpoint_release(&agent->endpoint);
+        return false;
     }
     if (agent->backend)
         agent->dispatch.table->destroy(agent->backend);

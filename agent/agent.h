@@ -29,6 +29,9 @@ void agent_log_state(struct agent *agent);
 /* True when the serving thread has ended by itself, which is a failure. */
 bool agent_has_ended(struct agent *agent);
 
+/* Looks after the backend's threads. Call it about once a second, from one thread. */
+void agent_oversee(struct agent *agent);
+
 /* A line for `systemctl status`: what is served and how far the first compare is. */
 void agent_status_line(struct agent *agent, struct text *text);
 

@@ -101,6 +101,7 @@ static bool run(struct agent *agent, const struct options *options)
             return false;
         switch (signal_number) {
         case 0:
+            agent_oversee(agent);
             tell_supervisor(agent, &line_due_ns);
             break;
         case SIGHUP:

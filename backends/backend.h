@@ -49,7 +49,9 @@ struct backend_table {
     /* Validates everything and wires it; configuration faults fail here, with the key's name. */
     enum status (*create)(const struct backend_setup *setup, struct backend **ret,
                           struct error *error);
-    /* No new calls arrive any more: finish what is under way. */
+    /* No new calls arrive any more: finish what is under way. STATUS_TIMEOUT: threads hang and did
+     * not come back by the deadline; then destroy() must not be called, since they use what it
+     * frees. */
     enum status (*drain)(struct backend *backend, uint64_t deadline_ns, struct error *error);
     void (*destroy)(struct backend *backend);
     /* Members for the `status` reply, e.g. "\"index\":{...}"; NULL: none. */
@@ -57,6 +59,9 @@ struct backend_table {
     /* True when a worker of this backend has stopped responding; part of the watchdog. NULL: never.
      */
     bool (*is_stuck)(struct backend *backend);
+    /* Called about once a second, by a thread that does not touch the volume, to look after the
+     * backend's own threads. NULL: nothing. */
+    void (*oversee)(struct backend *backend);
     /* Reads again what can be read again (SIGHUP). NULL: nothing. */
     void (*reload)(struct backend *backend);
 

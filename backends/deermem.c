@@ -9,8 +9,8 @@
 
 static void destroy(struct backend *backend)
 {
-    keeper_stop(&backend->keeper);
-    deermem_usage_stop(&backend->usage);
+    (void) !keeper_stop(&backend->keeper, CLOCK_NEVER);
+    (void) !deermem_usage_stop(&backend->usage, CLOCK_NEVER);
     writer_destroy(&backend->writer);
     if (backend->status_reader)
         index_reader_destroy(&backend->status_reader);
@@ -61,11 +61,15 @@ static enum status create(const struct backend_setup *setup, struct backend **re
 
 static enum status drain(struct backend *backend, uint64_t deadline_ns, struct error *error)
 {
-    (void) deadline_ns;
-    (void) error;
-    keeper_stop(&backend->keeper);
-    deermem_usage_stop(&backend->usage);
+    if (!keeper_stop(&backend->keeper, deadline_ns) ||
+        !deermem_usage_stop(&backend->usage, deadline_ns))
+        return error_set(error, STATUS_TIMEOUT, NULL, "a call to the volume does not return");
     return STATUS_OK;
+}
+
+static void oversee(struct backend *backend)
+{
+    keeper_oversee(backend->keeper);
 }
 
 /* Learning from conversations needs a model; this version has no extractor. */
@@ -155,6 +159,7 @@ const struct backend_table backend_deermem = {
     .supports_search = true,
     .create = create,
     .drain = drain,
+    .oversee = oversee,
     .destroy = destroy,
     .describe = deermem_describe,
     .add = add,

@@ -3,6 +3,7 @@
 #include "backends/params.h"
 #include "core/clock.h"
 #include "core/json_text.h"
+#include "core/volume_stuck.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #define SCOPES_LIMIT 1000
 #define UNMIGRATED_NAMED_MAX 5 /* in `problems`; `scopes` tells them all */
+#define HANGING_TOLD_MAX 8
 
 /* ---- refresh ---- */
 
@@ -299,7 +301,35 @@ enum status deermem_scopes(struct backend *backend, const struct backend_call *c
 
 /* ---- status ---- */
 
-static void describe_volume(const struct store *store, struct text *text)
+/* Calls to the volume that do not return. */
+struct hanging {
+    struct volume_stuck_call calls[HANGING_TOLD_MAX]; /* the oldest ones */
+    unsigned count;
+};
+
+static struct hanging find_hanging(void)
+{
+    struct hanging hanging;
+
+    hanging.count = volume_stuck_list(hanging.calls, HANGING_TOLD_MAX);
+    return hanging;
+}
+
+static void describe_hanging(const struct hanging *hanging, struct text *text)
+{
+    text_append_format(text, ",\"hanging\":{\"count\":%u,\"calls\":[", hanging->count);
+    for (unsigned i = 0; i < hanging->count && i < HANGING_TOLD_MAX; i++) {
+        const struct volume_stuck_call *call = &hanging->calls[i];
+        text_append_format(text, "%s{\"operation\":\"%s\",\"path\":", i > 0 ? "," : "",
+                           call->operation);
+        json_text_write_string(text, call->path, strlen(call->path));
+        text_append_format(text, ",\"since_ms\":%" PRIu64 "}", call->age_ns / NS_PER_MS);
+    }
+    text_append_string(text, "]}");
+}
+
+static void describe_volume(const struct store *store, const struct hanging *hanging,
+                            struct text *text)
 {
     char identity[VOLUME_ID_SIZE];
 
@@ -308,11 +338,13 @@ static void describe_volume(const struct store *store, struct text *text)
     json_text_write_string(text, volume_path(store->volume), strlen(volume_path(store->volume)));
     text_append_format(text,
                        ",\"filesystem\":\"%s\",\"kind\":\"%s\",\"identity\":\"%s\",\"writable\":%s,"
-                       "\"suspended\":%s,\"settle_ms\":%" PRIu64 "}",
+                       "\"suspended\":%s,\"settle_ms\":%" PRIu64,
                        volume_fs_name(store->volume), volume_kind_name(volume_kind(store->volume)),
                        identity, volume_is_writable(store->volume) ? "true" : "false",
                        atomic_load(&store->suspended) ? "true" : "false",
                        volume_settle_ns(store->volume) / NS_PER_MS);
+    describe_hanging(hanging, text);
+    text_append_char(text, '}');
 }
 
 /* What the index tells for `status`. */
@@ -476,13 +508,25 @@ static void add_problem(struct text *text, size_t *count, const char *problem)
     json_text_write_string(text, problem, strlen(problem));
 }
 
+static void add_hanging(struct text *text, size_t *count, const struct hanging *hanging)
+{
+    char line[160 + VOLUME_STUCK_PATH_SIZE];
+    const struct volume_stuck_call *oldest = &hanging->calls[0];
+
+    if (hanging->count == 0)
+        return;
+    (void) snprintf(line, sizeof line,
+                    "%u call(s) to the volume do not return, the oldest since %" PRIu64
+                    " ms: %s of %s",
+                    hanging->count, oldest->age_ns / NS_PER_MS, oldest->operation, oldest->path);
+    add_problem(text, count, line);
+}
+
 static void describe_problems(struct backend *backend, const struct index_summary *summary,
-                              struct text *text)
+                              const struct hanging *hanging, struct text *text)
 {
     struct keeper_state state;
     uint64_t unreadable = scope_notes_failing(backend->store->notes);
-    uint64_t oldest_ns;
-    unsigned hanging = look_guard_hanging(backend->store->looks, &oldest_ns);
     size_t count = 0;
     char line[160];
 
@@ -496,12 +540,7 @@ static void describe_problems(struct backend *backend, const struct index_summar
         add_problem(text, &count,
                     "the index lies inside the volume while several instances are declared: set "
                     "index.path to a local directory");
-    if (hanging > 0) {
-        (void) snprintf(line, sizeof line,
-                        "%u looks at the volume do not return, the oldest since %" PRIu64 " ms",
-                        hanging, oldest_ns / NS_PER_MS);
-        add_problem(text, &count, line);
-    }
+    add_hanging(text, &count, hanging);
     if (unreadable > 0) {
         (void) snprintf(line, sizeof line,
                         "%" PRIu64 " scope(s) cannot be read; `scopes` and the log name them",
@@ -530,15 +569,16 @@ static void describe_problems(struct backend *backend, const struct index_summar
 void deermem_describe(struct backend *backend, struct text *members)
 {
     AUTO_INDEX_SUMMARY struct index_summary summary = {0};
+    struct hanging hanging = find_hanging();
     struct build_figures figures;
 
     read_index_summary(backend, &summary);
     build_progress_figures(backend->store->progress, &figures);
-    describe_volume(backend->store, members);
+    describe_volume(backend->store, &hanging, members);
     describe_index(backend->store, &summary.totals, members);
     describe_build(backend->store, &figures, members);
     describe_sync(backend->store, &figures, members);
     describe_writes(backend->store, members);
     describe_watch(backend->keeper, members);
-    describe_problems(backend, &summary, members);
+    describe_problems(backend, &summary, &hanging, members);
 }

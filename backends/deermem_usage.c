@@ -2,6 +2,7 @@
 
 #include "core/json_text.h"
 #include "core/log.h"
+#include "core/thread_join.h"
 #include "core/usage_log.h"
 #include "core/volume_side_data.h"
 
@@ -128,17 +129,19 @@ enum status deermem_usage_start(struct writer *writer, double half_life_days,
     return STATUS_OK;
 }
 
-void deermem_usage_stop(struct deermem_usage **usage)
+bool deermem_usage_stop(struct deermem_usage **usage, uint64_t deadline_ns)
 {
     if (!*usage)
-        return;
+        return true;
     (void) pthread_mutex_lock(&(*usage)->lock);
     (*usage)->stopping = true;
     (void) pthread_cond_broadcast(&(*usage)->stopped);
     (void) pthread_mutex_unlock(&(*usage)->lock);
-    (void) pthread_join((*usage)->thread, NULL);
+    if (!thread_join_by((*usage)->thread, deadline_ns))
+        return false;
     usage_destroy(*usage);
     *usage = NULL;
+    return true;
 }
 
 /* ---- hits ---- */

@@ -16,8 +16,9 @@ struct deermem_usage; /* opaque; thread-safe */
 MUST_CHECK enum status deermem_usage_start(struct writer *writer, double half_life_days,
                                            struct deermem_usage **ret, struct error *error);
 
-/* Writes what is left, and joins the thread. NULL is fine. */
-void deermem_usage_stop(struct deermem_usage **usage);
+/* Writes what is left, and joins the thread. NULL is fine. False: it hangs and has not ended by the
+ * deadline (CLOCK_NEVER: none); nothing was released. */
+MUST_CHECK bool deermem_usage_stop(struct deermem_usage **usage, uint64_t deadline_ns);
 
 /* Notes the hits of a search. Cheap. */
 void deermem_usage_note(struct deermem_usage *usage, const struct scope *scopes,

@@ -274,7 +274,7 @@ enum status bucket_check_run(struct bucket_check *check, bool has_user, const ch
 
     enum status status = scope_create(has_user ? bucket : NULL, NULL, &scope, error);
     if (status == STATUS_OK)
-        status = store_compare(check->store, &scope, &look.live, error);
+        status = store_compare(check->store, &scope, CLOCK_NEVER, &look.live, error);
     if (status == STATUS_OK)
         status = read_rows(&look, error);
     bool warm = quick && look.agent_count > 0 && !look.out_of_step;

@@ -1,10 +1,12 @@
 #include "core/keeper.h"
 
 #include "core/array.h"
-#include "core/bucket_check.h"
+#include "core/bucket_errand.h"
 #include "core/clock.h"
+#include "core/errands.h"
 #include "core/log.h"
-#include "core/refresher.h"
+#include "core/refresh_crew.h"
+#include "core/thread_join.h"
 #include "core/thread_kind.h"
 #include "core/watch_inotify.h"
 #include "core/watch_poll.h"
@@ -40,18 +42,10 @@ struct bucket_names {
     size_t count, capacity;
 };
 
-struct refresher_thread {
-    struct keeper *keeper;
-    struct index_reader *reader;
-    bool urgent_only;
-    pthread_t handle;
-};
-
 struct keeper {
     struct store *store;
     struct keeper_options options;
-    struct refresher_thread *refreshers;
-    unsigned refresher_count; /* started */
+    struct refresh_crew *crew;
     pthread_t watcher;
     bool watcher_started;
     atomic_bool stopping;
@@ -99,52 +93,13 @@ static void names_destroy(struct bucket_names *names)
 }
 #define AUTO_NAMES CLEANUP(names_destroy)
 
-/* ---- refreshers ---- */
-
-static void *refresher_main(void *context)
-{
-    struct refresher_thread *thread = context;
-    struct refresh_table *table = thread->keeper->store->refreshes;
-    struct refresh_run run;
-    struct refresh_result result;
-
-    if (!thread->urgent_only)
-        thread_kind_set(THREAD_BACKGROUND);
-    while (refresh_take(table, thread->urgent_only, &run))
-        refresher_run(thread->keeper->store, thread->reader, &run, &result);
-    return NULL;
-}
-
 /* A scope with few facts is a chain of questions, of which no reader can take any off. */
-static unsigned background_refreshers(const struct keeper *keeper)
+static unsigned background_refreshers(const struct store *store,
+                                      const struct keeper_options *options)
 {
-    if (keeper->options.refreshers > 0)
-        return keeper->options.refreshers;
-    return volume_lookups_are_safe(keeper->store->volume) ? REFRESHERS_LOCAL : REFRESHERS_REMOTE;
-}
-
-static enum status start_refreshers(struct keeper *keeper, struct error *error)
-{
-    unsigned count = background_refreshers(keeper) + 1;
-
-    keeper->refreshers = calloc(count, sizeof *keeper->refreshers);
-    if (!keeper->refreshers)
-        return STATUS_NO_MEMORY;
-    while (keeper->refresher_count < count) {
-        struct refresher_thread *thread = &keeper->refreshers[keeper->refresher_count];
-        thread->keeper = keeper;
-        thread->urgent_only = keeper->refresher_count == 0;
-        enum status status = index_reader_create(keeper->store->index, &thread->reader, error);
-        if (status != STATUS_OK)
-            return status;
-        int failed = pthread_create(&thread->handle, NULL, refresher_main, thread);
-        if (failed) {
-            index_reader_destroy(&thread->reader);
-            return error_set_errno(error, failed, NULL, "cannot start a refresher thread");
-        }
-        keeper->refresher_count++;
-    }
-    return STATUS_OK;
+    if (options->refreshers > 0)
+        return options->refreshers;
+    return volume_lookups_are_safe(store->volume) ? REFRESHERS_LOCAL : REFRESHERS_REMOTE;
 }
 
 /* ---- the watcher ---- */
@@ -153,8 +108,8 @@ static void check_bucket(struct keeper *keeper, const struct bucket_name *bucket
 {
     struct bucket_verdict verdict = {0};
     struct error error = {0};
-    enum status status =
-        bucket_check_run(keeper->check, bucket->has_user, bucket->name, quick, &verdict, &error);
+    enum status status = bucket_errand_check(keeper->store, keeper->check, bucket->has_user,
+                                             bucket->name, quick, &verdict, &error);
 
     if (status == STATUS_CORRUPT && index_is_damaged(keeper->store->index))
         status = store_heal_index(keeper->store, &error);
@@ -187,6 +142,14 @@ static void take_event(void *context, enum watch_event event, bool has_user, con
         watch_poll_all_due(keeper->poll, clock_monotonic_ns());
 }
 
+static enum status open_bucket(void *context, const char *bucket, const char *path, int *ret,
+                               struct error *error)
+{
+    const struct keeper *keeper = context;
+
+    return bucket_errand_open(keeper->store, bucket, path, ret, error);
+}
+
 static void open_inotify(struct keeper *keeper)
 {
     struct error error = {0};
@@ -199,6 +162,8 @@ static void open_inotify(struct keeper *keeper)
     if (status != STATUS_OK)
         log_warning("watch.inotify", "reason=%s what=\"changes are found by polling\"",
                     LOG_VALUE(error.message));
+    else
+        watch_inotify_open_with(keeper->inotify, open_bucket, keeper);
 }
 
 static void step_inotify(struct keeper *keeper)
@@ -596,11 +561,12 @@ enum status keeper_start(struct store *store, const struct keeper_options *optio
     keeper->options = *options;
     keeper->wake_fd = -1;
     pthread_mutex_init(&keeper->lock, NULL);
-    enum status status = start_refreshers(keeper, error);
+    enum status status =
+        refresh_crew_start(store, background_refreshers(store, options), &keeper->crew, error);
     if (status == STATUS_OK)
         status = start_watcher(keeper, error);
     if (status != STATUS_OK) {
-        keeper_stop(&keeper);
+        (void) !keeper_stop(&keeper, CLOCK_NEVER);
         return status;
     }
     *ret = keeper;
@@ -615,22 +581,32 @@ static void wake_watcher(const struct keeper *keeper)
         log_error("watch.wake", "reason=%s", LOG_VALUE(strerrordesc_np(errno)));
 }
 
-void keeper_stop(struct keeper **keeper_address)
+void keeper_oversee(struct keeper *keeper)
 {
-    struct keeper *keeper = TAKE_PTR(*keeper_address);
+    refresh_crew_oversee(keeper->crew);
+    reader_pool_oversee(keeper->store->pool);
+}
 
-    if (!keeper)
-        return;
+static bool stop_watcher(struct keeper *keeper, uint64_t deadline_ns)
+{
     atomic_store(&keeper->stopping, true);
     wake_watcher(keeper);
+    if (keeper->watcher_started && !thread_join_by(keeper->watcher, deadline_ns))
+        return false;
+    keeper->watcher_started = false;
+    return true;
+}
+
+bool keeper_stop(struct keeper **keeper_address, uint64_t deadline_ns)
+{
+    struct keeper *keeper = *keeper_address;
+
+    if (!keeper)
+        return true;
     refresh_table_stop(keeper->store->refreshes);
-    if (keeper->watcher_started)
-        pthread_join(keeper->watcher, NULL);
-    for (unsigned i = 0; i < keeper->refresher_count; i++) {
-        pthread_join(keeper->refreshers[i].handle, NULL);
-        index_reader_destroy(&keeper->refreshers[i].reader);
-    }
-    free(keeper->refreshers);
+    if (!stop_watcher(keeper, deadline_ns) || !refresh_crew_stop(&keeper->crew, deadline_ns) ||
+        !errands_settle(keeper->store->errands, deadline_ns))
+        return false;
     bucket_check_destroy(&keeper->check);
     watch_poll_destroy(&keeper->poll);
     if (keeper->wake_fd >= 0)
@@ -638,7 +614,8 @@ void keeper_stop(struct keeper **keeper_address)
     names_destroy(&keeper->touched);
     names_destroy(&keeper->changed);
     pthread_mutex_destroy(&keeper->lock);
-    free(keeper);
+    free(TAKE_PTR(*keeper_address));
+    return true;
 }
 
 void keeper_touch(struct keeper *keeper, const struct scope *scope)

@@ -25,8 +25,14 @@ struct keeper_options {
 MUST_CHECK enum status keeper_start(struct store *store, const struct keeper_options *options,
                                     struct keeper **ret, struct error *error);
 
-/* Ends and joins all threads; a run under way is finished first. */
-void keeper_stop(struct keeper **keeper);
+/* Puts others in the place of threads that hang in a call to the volume. Call it about once a
+ * second, from one thread that does not touch the volume. */
+void keeper_oversee(struct keeper *keeper);
+
+/* Ends and joins all threads; a run under way is finished first. False: some hang and did not come
+ * back by the deadline (CLOCK_NEVER: none); then nothing was released, and what they use must stay.
+ */
+MUST_CHECK bool keeper_stop(struct keeper **keeper, uint64_t deadline_ns);
 
 /* A scope was asked for: its user is polled more often again. Cheap; any thread. */
 void keeper_touch(struct keeper *keeper, const struct scope *scope);

@@ -2,6 +2,7 @@
 
 #include "core/clock.h"
 #include "core/thread_kind.h"
+#include "core/volume_stuck.h"
 
 #include <pthread.h>
 
@@ -27,15 +28,27 @@ struct job {
     struct job *next_job;
 };
 
+/* A place for one thread. FREE -> WORKING -> LOST, when its call hangs; FREE again once it has
+ * left. */
+enum place_state { PLACE_FREE, PLACE_WORKING, PLACE_LOST };
+
+struct place {
+    struct reader_pool *pool;
+    enum place_state state;
+    struct volume_stuck_seat *seat; /* set by its thread */
+};
+
 struct reader_pool {
     pthread_mutex_t lock; /* a leaf: no other lock is taken under it, no work is done under it */
     pthread_cond_t wanted;
-    pthread_cond_t done;
+    pthread_cond_t done; /* a job, or a thread */
     struct job *jobs;
     bool stopping;
     enum reader_pool_mode mode;
-    unsigned threads;
-    pthread_t *handles;
+    unsigned threads; /* that work; set once */
+    unsigned alive;
+    unsigned place_count;
+    struct place *places;
 };
 
 static bool job_has_more(const struct job *job)
@@ -83,25 +96,53 @@ static struct job *find_job_locked(const struct reader_pool *pool)
 
 static void *reader_main(void *context)
 {
-    struct reader_pool *pool = context;
+    struct place *place = context;
+    struct reader_pool *pool = place->pool;
 
     thread_kind_set(THREAD_BACKGROUND);
     pthread_mutex_lock(&pool->lock);
-    while (!pool->stopping) {
+    place->seat = volume_stuck_seat_here();
+    while (!pool->stopping && place->state == PLACE_WORKING) {
         struct job *job = find_job_locked(pool);
         if (job)
             step_locked(pool, job);
         else
             pthread_cond_wait(&pool->wanted, &pool->lock);
     }
+    place->seat = NULL;
+    place->state = PLACE_FREE;
+    pool->alive--;
+    pthread_cond_broadcast(&pool->done);
     pthread_mutex_unlock(&pool->lock);
     return NULL;
+}
+
+/* False when none can be started, or all places are taken. */
+static bool start_thread_locked(struct reader_pool *pool)
+{
+    struct place *place = pool->places;
+    pthread_attr_t detached;
+    pthread_t thread;
+
+    while (place < pool->places + pool->place_count && place->state != PLACE_FREE)
+        place++;
+    if (place == pool->places + pool->place_count || pthread_attr_init(&detached) != 0)
+        return false;
+    (void) pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    *place = (struct place){.pool = pool, .state = PLACE_WORKING};
+    bool started = pthread_create(&thread, &detached, reader_main, place) == 0;
+    (void) pthread_attr_destroy(&detached);
+    if (!started)
+        place->state = PLACE_FREE;
+    pool->alive += started;
+    return started;
 }
 
 enum status reader_pool_create(unsigned threads, enum reader_pool_mode mode,
                                struct reader_pool **ret)
 {
     struct reader_pool *pool = calloc(1, sizeof *pool);
+    bool started = true;
 
     if (!pool)
         return STATUS_NO_MEMORY;
@@ -109,11 +150,14 @@ enum status reader_pool_create(unsigned threads, enum reader_pool_mode mode,
     pthread_cond_init(&pool->wanted, NULL);
     pthread_cond_init(&pool->done, NULL);
     pool->mode = mode;
-    pool->handles = calloc(threads ? threads : 1, sizeof *pool->handles);
-    while (pool->handles && pool->threads < threads &&
-           pthread_create(&pool->handles[pool->threads], NULL, reader_main, pool) == 0)
-        pool->threads++;
-    if (!pool->handles || pool->threads < threads) {
+    pool->threads = threads;
+    pool->place_count = threads + READER_POOL_SPARES;
+    pool->places = calloc(pool->place_count, sizeof *pool->places);
+    pthread_mutex_lock(&pool->lock);
+    while (pool->places && started && pool->alive < threads)
+        started = start_thread_locked(pool);
+    pthread_mutex_unlock(&pool->lock);
+    if (!pool->places || !started) {
         reader_pool_destroy(&pool);
         return STATUS_NO_MEMORY;
     }
@@ -126,6 +170,18 @@ unsigned reader_pool_size(const struct reader_pool *pool)
     return pool->threads + 1;
 }
 
+void reader_pool_oversee(struct reader_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    for (unsigned i = 0; i < pool->place_count && !pool->stopping; i++) {
+        struct place *place = &pool->places[i];
+        if (place->state == PLACE_WORKING && place->seat &&
+            volume_stuck_age(place->seat) >= VOLUME_STUCK_NS && start_thread_locked(pool))
+            place->state = PLACE_LOST;
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
 void reader_pool_destroy(struct reader_pool **pool_address)
 {
     struct reader_pool *pool = TAKE_PTR(*pool_address);
@@ -135,10 +191,10 @@ void reader_pool_destroy(struct reader_pool **pool_address)
     pthread_mutex_lock(&pool->lock);
     pool->stopping = true;
     pthread_cond_broadcast(&pool->wanted);
+    while (pool->alive > 0)
+        pthread_cond_wait(&pool->done, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
-    for (unsigned i = 0; i < pool->threads; i++)
-        pthread_join(pool->handles[i], NULL);
-    free(pool->handles);
+    free(pool->places);
     pthread_cond_destroy(&pool->done);
     pthread_cond_destroy(&pool->wanted);
     pthread_mutex_destroy(&pool->lock);
@@ -183,8 +239,13 @@ static enum status run_shared(struct reader_pool *pool, struct job *job, unsigne
         pthread_cond_signal(&pool->wanted);
     while (job_has_more(job))
         step_locked(pool, job);
+    bool waits = job->running > 0;
+    if (waits)
+        volume_stuck_begin(VOLUME_STUCK_FOR_OTHERS, -1, "");
     while (job->running > 0)
         pthread_cond_wait(&pool->done, &pool->lock);
+    if (waits)
+        volume_stuck_end();
     remove_job_locked(pool, job);
     pthread_mutex_unlock(&pool->lock);
     return job->status;

@@ -80,7 +80,8 @@ static void look(struct settling *settling, size_t i)
 
     settling->progress[i].looked_ns = clock_monotonic_ns();
     report->looked = false;
-    report->problem = store_compare(settling->store, scope, &report->live, &report->error);
+    report->problem = store_compare(settling->store, scope, settling->request->deadline_ns,
+                                    &report->live, &report->error);
     report->looked = report->problem == STATUS_OK;
     if (MUTANT(ERROR_FORGETS) && !report->looked) {
         uint64_t place = install_queue_enter(settling->store->installs);

@@ -117,7 +117,8 @@ static enum status is_in_step(struct refresh *refresh, const struct base *base, 
     if (!compares_first(refresh, base))
         return STATUS_OK;
     uint64_t looked_ns = clock_monotonic_ns();
-    enum status status = store_compare(refresh->store, &refresh->run->scope, &live, error);
+    enum status status =
+        store_compare(refresh->store, &refresh->run->scope, CLOCK_NEVER, &live, error);
     if (status != STATUS_OK)
         return status;
     *ret = base->in_index ? freshness_in_step(&base->row.synced, base->row.facts, &live, true)

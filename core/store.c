@@ -1,6 +1,7 @@
 #include "core/store.h"
 
 #include "core/clock.h"
+#include "core/errands.h"
 #include "core/log.h"
 
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 
 #define READERS_LOCAL 8
 #define READERS_REMOTE 32
+#define ERRANDS_END_MS 1000
 
 static bool locks_reach_all_nodes(const struct store_options *options, const struct volume *volume)
 {
@@ -172,7 +174,7 @@ enum status store_open(const struct store_options *options, struct store **ret, 
     if (status == STATUS_OK)
         status = own_writes_create(&store->own_writes);
     if (status == STATUS_OK)
-        status = look_guard_create(&store->looks);
+        status = errands_create(&store->errands);
     if (status != STATUS_OK) {
         store_close(&store);
         return status;
@@ -198,10 +200,15 @@ void store_close(struct store **store_address)
 
     if (!store)
         return;
+    if (store->errands && !errands_settle(store->errands, clock_deadline_ms(ERRANDS_END_MS))) {
+        log_error("store.close",
+                  "what=\"a look at the volume hangs; what it uses is left behind\"");
+        return;
+    }
+    errands_destroy(&store->errands);
     for (unsigned i = 0; i < store->reader_count; i++)
         index_reader_destroy(&store->readers[i]);
     free(store->readers);
-    look_guard_destroy(&store->looks);
     own_writes_destroy(&store->own_writes);
     build_progress_destroy(&store->progress);
     scope_notes_destroy(&store->notes);
@@ -216,30 +223,59 @@ void store_close(struct store **store_address)
     free(store);
 }
 
-/* A local volume answers; the guard would only cost. */
-static enum status look_guarded(struct store *store, const struct scope *scope,
-                                struct live_state *ret, struct error *error)
-{
-    unsigned seat;
+struct look_errand {
+    struct errand errand;
+    const struct snapshot_source *source;
+    struct live_state live;
+    enum status status;
+    struct error error;
+};
 
-    if (volume_lookups_are_safe(store->volume))
-        return snapshot_compare(&store->source, scope, ret, error);
-    enum status status = look_guard_enter(store->looks, scope, &seat, error);
-    if (status != STATUS_OK)
-        return status;
-    status = snapshot_compare(&store->source, scope, ret, error);
-    look_guard_leave(store->looks, seat);
+static void run_look(struct errand *errand)
+{
+    struct look_errand *look = (struct look_errand *) errand;
+
+    look->status = snapshot_compare(look->source, &errand->scope, &look->live, &look->error);
+}
+
+static void destroy_look(struct errand *errand)
+{
+    free(errand);
+}
+
+static enum status send_to_look(struct store *store, const struct scope *scope,
+                                uint64_t deadline_ns, struct live_state *ret, struct error *error)
+{
+    struct look_errand *look = calloc(1, sizeof *look);
+
+    if (!look)
+        return error_set(error, STATUS_NO_MEMORY, NULL, "no memory to look at a user's files");
+    look->errand = (struct errand){.run = run_look, .destroy = destroy_look, .scope = *scope};
+    look->source = &store->source;
+    look = (struct look_errand *) errands_send(store->errands, &look->errand, error);
+    if (!look)
+        return STATUS_UNAVAILABLE;
+    enum status status = errands_wait(store->errands, &look->errand, deadline_ns, error);
+    if (status == STATUS_OK) {
+        status = look->status;
+        *ret = look->live;
+        if (status != STATUS_OK && error)
+            *error = look->error;
+    }
+    errands_release(store->errands, &look->errand);
     return status;
 }
 
-enum status store_compare(struct store *store, const struct scope *scope, struct live_state *ret,
-                          struct error *error)
+enum status store_compare(struct store *store, const struct scope *scope, uint64_t deadline_ns,
+                          struct live_state *ret, struct error *error)
 {
     if (atomic_load(&store->suspended))
         return error_set(error, STATUS_UNAVAILABLE, NULL, STORE_SUSPENDED_TEXT);
 
     atomic_fetch_add_explicit(&store->counters.compares, 1, memory_order_relaxed);
-    enum status status = look_guarded(store, scope, ret, error);
+    bool may_hang = !volume_lookups_are_safe(store->volume) && !errands_is_on_one();
+    enum status status = may_hang ? send_to_look(store, scope, deadline_ns, ret, error)
+                                  : snapshot_compare(&store->source, scope, ret, error);
     if (status != STATUS_OK)
         atomic_fetch_add(&store->counters.compare_errors, 1);
     return status;

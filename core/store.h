@@ -14,9 +14,9 @@
 #define MEMSYNC_CORE_STORE_H
 
 #include "core/build_progress.h"
+#include "core/errands.h"
 #include "core/index_search.h"
 #include "core/install_queue.h"
-#include "core/look_guard.h"
 #include "core/own_writes.h"
 #include "core/refresh_table.h"
 #include "core/scope_notes.h"
@@ -85,7 +85,7 @@ struct store {
     struct scope_notes *notes;
     struct own_writes *own_writes;
     struct build_progress *progress;
-    struct look_guard *looks;      /* used where a look may hang */
+    struct errands *errands;       /* used where a look may hang */
     struct index_reader **readers; /* one a request thread */
     unsigned reader_count;
     bool read_only;
@@ -108,10 +108,12 @@ MUST_CHECK enum status store_open(const struct store_options *options, struct st
 /* No call may be under way, no keeper running. */
 void store_close(struct store **store);
 
-/* The live signature of a scope (the compare of every search). STATUS_UNAVAILABLE while suspended.
- * Failures are counted and logged once per scope and change. */
+/* The live signature of a scope (the compare of every search). STATUS_UNAVAILABLE while suspended,
+ * and where the volume can hang and does not answer within ERRAND_PATIENCE_NS or by the deadline
+ * (CLOCK_NEVER: none). Failures are counted and logged once per scope and change. */
 MUST_CHECK enum status store_compare(struct store *store, const struct scope *scope,
-                                     struct live_state *ret, struct error *error);
+                                     uint64_t deadline_ns, struct live_state *ret,
+                                     struct error *error);
 
 /* True when a scope without a row in the index is known to have no facts in the state `live`. */
 bool store_knows_empty(struct store *store, const struct scope *scope,

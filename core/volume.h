@@ -212,6 +212,8 @@ MUST_CHECK enum status volume_remove_dir(const struct volume *volume, int dir_fd
  * client without any cache would send them: one for each component of a path, and those for what is
  * then done. Closing is free. */
 uint64_t volume_operations_here(void);
+/* Counts operations that another thread has made for this one. */
+void volume_count_operations(uint64_t count);
 
 /* The table and the root, for the volume_* modules beside this one. The root stays open until
  * volume_close(). */

@@ -1,5 +1,6 @@
 /* The real calls, and the wrappers that repeat an interrupted one. */
 #include "core/volume_private.h"
+#include "core/volume_stuck.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -142,7 +143,7 @@ uint64_t volume_operations_here(void)
     return operations_here;
 }
 
-void volume_count_operations(unsigned count)
+void volume_count_operations(uint64_t count)
 {
     operations_here += count;
 }
@@ -155,11 +156,36 @@ static void count_path(const char *path)
     }
 }
 
-#define RETRY_INTERRUPTED(result, call)                                                            \
+/* While a volume is being opened its kind is not known yet: any may hang. */
+static bool may_hang(const struct volume *volume)
+{
+    return !atomic_load(&volume->root) || !volume_lookups_are_safe(volume);
+}
+
+static void begin(const struct volume *volume, const char *operation, int fd, const char *path)
+{
+    if (may_hang(volume))
+        volume_stuck_begin(operation, fd, path);
+}
+
+static void end(void)
+{
+    int saved_errno = errno;
+
+    volume_stuck_end();
+    errno = saved_errno;
+}
+
+/* `fd` and `path` tell others what hangs, should it. */
+#define RETRY_INTERRUPTED(result, volume, operation, fd, path, call)                               \
     do {                                                                                           \
-        operations_here++;                                                                         \
-        (result) = (call);                                                                         \
-    } while ((result) < 0 && errno == EINTR)
+        begin(volume, operation, fd, path);                                                        \
+        do {                                                                                       \
+            operations_here++;                                                                     \
+            (result) = (call);                                                                     \
+        } while ((result) < 0 && errno == EINTR);                                                  \
+        end();                                                                                     \
+    } while (false)
 
 int volume_do_open(const struct volume *volume, int dir_fd, const char *path, int flags,
                    mode_t mode)
@@ -168,7 +194,8 @@ int volume_do_open(const struct volume *volume, int dir_fd, const char *path, in
     int fd;
 
     count_path(path);
-    RETRY_INTERRUPTED(fd, volume->calls->open_beneath(at, path, flags | O_CLOEXEC, mode));
+    RETRY_INTERRUPTED(fd, volume, "open", at, path,
+                      volume->calls->open_beneath(at, path, flags | O_CLOEXEC, mode));
     return fd;
 }
 
@@ -177,7 +204,7 @@ int volume_do_stat(const struct volume *volume, int fd, const char *path, struct
     int result;
 
     count_path(path);
-    RETRY_INTERRUPTED(result, volume->calls->stat_forced(fd, path, ret));
+    RETRY_INTERRUPTED(result, volume, "stat", fd, path, volume->calls->stat_forced(fd, path, ret));
     return result;
 }
 
@@ -186,7 +213,7 @@ ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t 
     ssize_t result;
 
     volume_count_operations(1); /* the attributes, which tell a client whether its bytes are old */
-    RETRY_INTERRUPTED(result, volume->calls->read(fd, bytes, size, offset));
+    RETRY_INTERRUPTED(result, volume, "read", fd, "", volume->calls->read(fd, bytes, size, offset));
     return result;
 }
 
@@ -194,7 +221,7 @@ ssize_t volume_do_write(const struct volume *volume, int fd, const void *bytes, 
 {
     ssize_t result;
 
-    RETRY_INTERRUPTED(result, volume->calls->write(fd, bytes, size));
+    RETRY_INTERRUPTED(result, volume, "write", fd, "", volume->calls->write(fd, bytes, size));
     return result;
 }
 
@@ -202,7 +229,7 @@ ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t 
 {
     ssize_t result;
 
-    RETRY_INTERRUPTED(result, volume->calls->list(fd, bytes, size));
+    RETRY_INTERRUPTED(result, volume, "list", fd, "", volume->calls->list(fd, bytes, size));
     if (result > 0)
         volume_count_operations((unsigned) ((size_t) result / LIST_MESSAGE_BYTES));
     return result;
@@ -212,7 +239,7 @@ int volume_do_sync(const struct volume *volume, int fd)
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->sync(fd));
+    RETRY_INTERRUPTED(result, volume, "sync", fd, "", volume->calls->sync(fd));
     return result;
 }
 
@@ -220,7 +247,7 @@ int volume_do_lock(const struct volume *volume, int fd, int operation)
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->lock(fd, operation));
+    RETRY_INTERRUPTED(result, volume, "lock", fd, "", volume->calls->lock(fd, operation));
     return result;
 }
 
@@ -229,7 +256,8 @@ int volume_do_rename(const struct volume *volume, int from_fd, const char *from,
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->rename(from_fd, from, to_fd, to));
+    RETRY_INTERRUPTED(result, volume, "rename", to_fd, to,
+                      volume->calls->rename(from_fd, from, to_fd, to));
     return result;
 }
 
@@ -238,7 +266,8 @@ int volume_do_rename_new(const struct volume *volume, int from_fd, const char *f
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->rename_new(from_fd, from, to_fd, to));
+    RETRY_INTERRUPTED(result, volume, "rename", to_fd, to,
+                      volume->calls->rename_new(from_fd, from, to_fd, to));
     return result;
 }
 
@@ -247,7 +276,8 @@ int volume_do_link(const struct volume *volume, int from_fd, const char *from, i
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->link(from_fd, from, to_fd, to));
+    RETRY_INTERRUPTED(result, volume, "link", to_fd, to,
+                      volume->calls->link(from_fd, from, to_fd, to));
     return result;
 }
 
@@ -255,7 +285,8 @@ int volume_do_unlink(const struct volume *volume, int dir_fd, const char *name, 
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->unlink(dir_fd, name, flags));
+    RETRY_INTERRUPTED(result, volume, "unlink", dir_fd, name,
+                      volume->calls->unlink(dir_fd, name, flags));
     return result;
 }
 
@@ -263,14 +294,17 @@ int volume_do_mkdir(const struct volume *volume, int dir_fd, const char *name, m
 {
     int result;
 
-    RETRY_INTERRUPTED(result, volume->calls->mkdir(dir_fd, name, mode));
+    RETRY_INTERRUPTED(result, volume, "mkdir", dir_fd, name,
+                      volume->calls->mkdir(dir_fd, name, mode));
     return result;
 }
 
 /* Linux has let go of the descriptor even where it says EINTR. */
 int volume_do_close(const struct volume *volume, int fd)
 {
+    begin(volume, "close", fd, "");
     int result = volume->calls->close(fd);
 
+    end();
     return result < 0 && errno == EINTR ? 0 : result;
 }

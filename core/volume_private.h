@@ -63,9 +63,6 @@ int volume_do_unlink(const struct volume *volume, int dir_fd, const char *name, 
 int volume_do_mkdir(const struct volume *volume, int dir_fd, const char *name, mode_t mode);
 int volume_do_close(const struct volume *volume, int fd);
 
-/* Operations beside the table's, for volume_operations_here(). */
-void volume_count_operations(unsigned count);
-
 /* The way of a kernel without openat2: one component at a time, none of them a link. */
 int volume_open_by_component(int dir_fd, const char *path, int flags, mode_t mode);
 

@@ -20,4 +20,8 @@ enum watch_event {
 typedef void (*watch_sink)(void *context, enum watch_event event, bool has_user,
                            const char *bucket);
 
+/* Opens a bucket's directory; as volume_open_dir(), for a caller who must not get lost in it. */
+typedef enum status (*watch_opener)(void *context, const char *bucket, const char *path, int *ret,
+                                    struct error *error);
+
 #endif

@@ -294,14 +294,23 @@ static enum status fail(struct watch_follow *follow, struct watch_dir *dir, enum
     return status;
 }
 
+static enum status open_dir(const struct watch_follow *follow, const struct watch_dir *dir,
+                            int *ret, struct error *error)
+{
+    char path[SCOPE_PATH_MAX];
+
+    path_of(dir, path);
+    if (dir->kind == WATCH_BUCKET && follow->open_bucket)
+        return follow->open_bucket(follow->opener_context, dir->name, path, ret, error);
+    return volume_open_dir(follow->volume, -1, path, ret, error);
+}
+
 static enum status look(struct watch_follow *follow, struct watch_dir *dir, bool *ret_gone,
                         struct error *error)
 {
     AUTO_CLOSE int fd = -1;
-    char path[SCOPE_PATH_MAX];
 
-    path_of(dir, path);
-    enum status status = volume_open_dir(follow->volume, -1, path, &fd, error);
+    enum status status = open_dir(follow, dir, &fd, error);
     if (status != STATUS_OK) {
         *ret_gone = dir->kind != WATCH_ROOT && is_gone(status, error);
         return *ret_gone ? STATUS_OK : status;

@@ -12,10 +12,13 @@
 
 #include "core/log.h"
 #include "core/volume.h"
+#include "core/watch.h"
 #include "core/watch_table.h"
 
 struct watch_follow {
     const struct volume *volume;
+    watch_opener open_bucket; /* NULL: volume_open_dir() */
+    void *opener_context;
     int inotify_fd; /* owned by the watcher */
     struct watch_table table;
     struct watch_dir *root; /* both in the table from watch_follow_start() on */

@@ -132,6 +132,12 @@ void watch_inotify_destroy(struct watch_inotify **watch)
     *watch = NULL;
 }
 
+void watch_inotify_open_with(struct watch_inotify *watch, watch_opener opener, void *context)
+{
+    watch->follow.open_bucket = opener;
+    watch->follow.opener_context = context;
+}
+
 int watch_inotify_fd(const struct watch_inotify *watch)
 {
     return watch->epoll_fd;

@@ -22,6 +22,9 @@ MUST_CHECK enum status watch_inotify_create(const struct volume *volume, const c
                                             struct watch_inotify **ret, struct error *error);
 void watch_inotify_destroy(struct watch_inotify **watch);
 
+/* Buckets are opened by this function from here on. */
+void watch_inotify_open_with(struct watch_inotify *watch, watch_opener opener, void *context);
+
 /* The descriptor to poll for reading. It is also readable when work was left over or something is
  * to be tried again, so no timer of the caller's is needed; calling step early does no harm. */
 int watch_inotify_fd(const struct watch_inotify *watch);

@@ -196,6 +196,7 @@ static bool turn(struct server *server)
 
     send_done(server);
     answer_expired(server, false);
+    threads_replace_lost(server);
     if (server->handler.tick)
         server->handler.tick(server->handler.context);
     while (count < MESSAGES_PER_TURN && request_serve_one(server))
@@ -249,7 +250,7 @@ static void count_threads(const struct server *server, struct server_counters *r
 {
     uint64_t now = clock_monotonic_ns();
 
-    for (unsigned i = 0; i < server->options.threads; i++) {
+    for (unsigned i = 0; i < ARRAY_SIZE(server->workers); i++) {
         uint64_t started = atomic_load(&server->workers[i].started_ns);
         uint64_t ms = started && now > started ? (now - started) / NS_PER_MS : 0;
 
@@ -305,7 +306,7 @@ void server_destroy(struct server **server)
 
     pthread_mutex_lock(&gone->queue.lock);
     gone->orphaned = true;
-    bool last = gone->workers_alive == 0;
+    bool last = gone->queue.threads_alive == 0;
     pthread_mutex_unlock(&gone->queue.lock);
     if (last)
         server_free(gone);

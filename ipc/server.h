@@ -35,9 +35,11 @@ struct server_call {
     struct server_peer peer;
     uint64_t deadline_ns; /* a little (at most 50 ms) before the server answers by itself, so that
                              a handler that keeps it can still say more than "timeout" */
-    bool may_block;  /* false: on the server's thread; answer STATUS_WOULD_BLOCK to be called again
-                        on another */
-    unsigned thread; /* 0: the server's own; 1..n: request threads, e.g. to pick a reader */
+    bool may_block; /* false: on the server's thread; answer STATUS_WOULD_BLOCK to be called again
+                       on another */
+    /* 0: the server's own; 1..n: request threads, e.g. to pick a reader. n is
+     * server_options.threads + SERVER_THREADS_SPARE. */
+    unsigned thread;
 };
 
 struct server_handler {
@@ -52,6 +54,10 @@ struct server_handler {
      * watchdog. NULL: none. */
     void (*tick)(void *context);
 };
+
+/* A request thread whose request was answered without it, since it hangs, is replaced for as long:
+ * up to that many at a time. Their numbers are above server_options.threads. */
+#define SERVER_THREADS_SPARE 16
 
 struct server_options {
     const char *endpoint;      /* already claimed */

@@ -84,7 +84,7 @@ struct queue_limits {
 /* All fields by `lock`, but the counters. */
 struct queue {
     pthread_mutex_t lock;
-    pthread_cond_t changed;     /* a job can be taken, or `quit` */
+    pthread_cond_t changed;     /* a job can be taken, `quit`, or a thread has left */
     struct queue_limits limits; /* set once */
     struct client *slots[CLIENT_SLOTS];
     struct client *ring; /* whose turn it is */
@@ -93,9 +93,13 @@ struct queue {
     struct job **done_last;
     size_t waiting_bytes;
     bool quit;
+    unsigned threads_wanted; /* set once; those that are lost come on top */
+    unsigned threads_alive;
+    unsigned threads_leaving;  /* of those: were told to end */
     uint64_t next_deadline_ns; /* serving thread: no deadline is earlier */
     _Atomic uint64_t waiting, clients, late;
     _Atomic uint64_t outstanding; /* waiting, running, and done until queue_take_done() */
+    _Atomic unsigned lost;        /* running, and answered without their thread: perhaps it hangs */
 };
 
 /* The limits are copied. Clearing frees the jobs in it too; no thread may use it any more. */
@@ -105,7 +109,8 @@ void queue_clear(struct queue *queue);
 /* Takes the job over, or STATUS_BUSY or STATUS_NO_MEMORY: then it stays the caller's. */
 MUST_CHECK enum status queue_put(struct queue *queue, struct job *job, struct error *error);
 
-/* Waits for the next job whose client's turn it is; NULL: quit. */
+/* Waits for the next job whose client's turn it is; NULL: the thread should end, since it is time
+ * to quit or there are too many now that lost ones are back. */
 struct job *queue_take(struct queue *queue);
 
 /* The job has its reply. True when the serving thread must be woken. */
@@ -150,7 +155,8 @@ struct server_peer frames_parse_peer(const char *address);
 
 struct worker {
     struct server *server;
-    pthread_t thread;
+    pthread_t thread;            /* detached */
+    bool alive;                  /* by queue.lock */
     unsigned number;             /* 1..n */
     _Atomic uint64_t started_ns; /* has had a job since then; 0: idle */
 };
@@ -173,12 +179,9 @@ struct server {
     uint64_t drain_deadline_ns; /* serving thread */
     struct text result;         /* serving thread: scratch of inline requests */
     struct queue queue;
-    struct worker workers[SERVER_THREADS_MAX];
-    unsigned workers_started;
+    struct worker workers[SERVER_THREADS_MAX + SERVER_THREADS_SPARE];
     struct live_counters counters;
-    /* Threads that are stuck at the end outlive the server; by queue.lock. */
-    unsigned workers_alive;
-    bool orphaned;
+    bool orphaned; /* threads that are stuck at the end outlive the server; by queue.lock */
 };
 
 /* Reads and answers (or queues) one message; false when there is none. */
@@ -210,6 +213,8 @@ void server_wake(const struct server *server);
 MUST_CHECK enum status threads_start(struct server *server, struct error *error);
 /* Tells them to end and waits a moment; returns how many are stuck. */
 unsigned threads_stop(struct server *server);
+/* Serving thread: starts one where one is lost; cheap when none is. */
+void threads_replace_lost(struct server *server);
 void server_free(struct server *server);
 
 /* Has libzmq report connections that come and go. */

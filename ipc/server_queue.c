@@ -207,13 +207,20 @@ static struct job *take_locked(struct queue *queue)
     return job;
 }
 
+static bool should_leave_locked(const struct queue *queue)
+{
+    return queue->quit || queue->threads_alive - queue->threads_leaving >
+                              queue->threads_wanted + atomic_load(&queue->lost);
+}
+
 struct job *queue_take(struct queue *queue)
 {
     struct job *job = NULL;
 
     pthread_mutex_lock(&queue->lock);
-    while (!queue->quit && !(job = take_locked(queue)))
+    while (!should_leave_locked(queue) && !(job = take_locked(queue)))
         (void) pthread_cond_wait(&queue->changed, &queue->lock);
+    queue->threads_leaving += job == NULL;
     pthread_mutex_unlock(&queue->lock);
     return job;
 }
@@ -223,19 +230,27 @@ static bool drop_reference_locked(struct job *job)
     return --job->references == 0;
 }
 
+/* Its client may have another one run. */
+static void leave_client_locked(struct queue *queue, struct job *job)
+{
+    job->client->running--;
+    forget_idle_client_locked(queue, job->client);
+    job->client = NULL;
+}
+
 bool queue_finish(struct queue *queue, struct job *job)
 {
     bool wake = false;
     bool dead = false;
 
     pthread_mutex_lock(&queue->lock);
-    job->client->running--;
-    forget_idle_client_locked(queue, job->client);
-    job->client = NULL;
+    if (!job->answered)
+        leave_client_locked(queue, job);
     job->running = false;
     leave_all_locked(queue, job);
     if (job->answered) {
         atomic_fetch_add(&queue->late, 1);
+        atomic_fetch_sub(&queue->lost, 1);
         atomic_fetch_sub(&queue->outstanding, 1);
         dead = drop_reference_locked(job);
     } else {
@@ -287,14 +302,18 @@ static void remove_waiting_locked(struct queue *queue, struct job *job)
     atomic_fetch_sub(&queue->outstanding, 1);
 }
 
-/* Marks it answered; one that waits is taken out, one that runs is kept by its thread as well. */
+/* Marks it answered; one that waits is taken out, one that runs is kept by its thread as well, of
+ * which nobody knows when it comes back. */
 static void settle_locked(struct queue *queue, struct job *job)
 {
     job->answered = true;
-    if (job->running)
+    if (job->running) {
         job->references++;
-    else
+        leave_client_locked(queue, job);
+        atomic_fetch_add(&queue->lost, 1);
+    } else {
         remove_waiting_locked(queue, job);
+    }
 }
 
 struct job *queue_expire(struct queue *queue, uint64_t now_ns, bool all)

@@ -21,13 +21,18 @@ static void run_job(struct worker *worker, struct job *job)
 }
 
 /* The last thread of a server that was destroyed meanwhile frees it. */
-static void leave(struct server *server)
+static void leave(struct worker *worker)
 {
-    pthread_mutex_lock(&server->queue.lock);
-    server->workers_alive--;
-    bool last = server->orphaned && server->workers_alive == 0;
-    (void) pthread_cond_broadcast(&server->queue.changed);
-    pthread_mutex_unlock(&server->queue.lock);
+    struct server *server = worker->server;
+    struct queue *queue = &server->queue;
+
+    pthread_mutex_lock(&queue->lock);
+    worker->alive = false;
+    queue->threads_alive--;
+    queue->threads_leaving--;
+    bool last = server->orphaned && queue->threads_alive == 0;
+    (void) pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
     if (last)
         server_free(server);
 }
@@ -39,32 +44,77 @@ static void *run_thread(void *argument)
 
     while ((job = queue_take(&worker->server->queue)))
         run_job(worker, job);
-    leave(worker->server);
+    leave(worker);
     return NULL;
+}
+
+static int start_detached(struct worker *worker)
+{
+    pthread_attr_t detached;
+    int failed = pthread_attr_init(&detached);
+
+    if (failed)
+        return failed;
+    (void) pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    failed = pthread_create(&worker->thread, &detached, run_thread, worker);
+    (void) pthread_attr_destroy(&detached);
+    return failed;
+}
+
+/* Starts one in the first place that is free, which there must be. */
+static enum status start_thread_locked(struct server *server, struct error *error)
+{
+    struct worker *worker = server->workers;
+
+    while (worker->alive)
+        worker++;
+    worker->server = server;
+    worker->number = (unsigned) (worker - server->workers) + 1;
+    int failed = start_detached(worker);
+    if (failed)
+        return error_set_errno(error, failed, NULL, "cannot start request thread %u",
+                               worker->number);
+    worker->alive = true;
+    server->queue.threads_alive++;
+    return STATUS_OK;
 }
 
 enum status threads_start(struct server *server, struct error *error)
 {
-    for (unsigned i = 0; i < server->options.threads; i++) {
-        struct worker *worker = &server->workers[i];
+    struct queue *queue = &server->queue;
+    enum status status = STATUS_OK;
 
-        worker->server = server;
-        worker->number = i + 1;
-        pthread_mutex_lock(&server->queue.lock);
-        int failed = pthread_create(&worker->thread, NULL, run_thread, worker);
-        if (!failed) {
-            server->workers_started++;
-            server->workers_alive++;
-        }
-        pthread_mutex_unlock(&server->queue.lock);
-        if (failed)
-            return error_set_errno(error, failed, NULL, "cannot start request thread %u", i + 1);
-    }
-    return STATUS_OK;
+    pthread_mutex_lock(&queue->lock);
+    queue->threads_wanted = server->options.threads;
+    while (status == STATUS_OK && queue->threads_alive < queue->threads_wanted)
+        status = start_thread_locked(server, error);
+    pthread_mutex_unlock(&queue->lock);
+    return status;
+}
+
+void threads_replace_lost(struct server *server)
+{
+    struct queue *queue = &server->queue;
+    unsigned lost = atomic_load(&queue->lost);
+    struct error error = {0};
+    enum status status = STATUS_OK;
+
+    if (lost == 0)
+        return;
+    pthread_mutex_lock(&queue->lock);
+    lost = atomic_load(&queue->lost);
+    unsigned wanted =
+        queue->threads_wanted + (lost < SERVER_THREADS_SPARE ? lost : SERVER_THREADS_SPARE);
+    if (!queue->quit && queue->threads_alive < wanted)
+        status = start_thread_locked(server, &error);
+    pthread_mutex_unlock(&queue->lock);
+    if (status != STATUS_OK)
+        log_debug("server.thread", "reason=%s", LOG_VALUE(error.message));
 }
 
 static unsigned wait_for_end(struct server *server)
 {
+    struct queue *queue = &server->queue;
     struct timespec until;
 
     (void) clock_gettime(CLOCK_REALTIME, &until);
@@ -72,26 +122,17 @@ static unsigned wait_for_end(struct server *server)
     until.tv_sec += until.tv_nsec / (long) NS_PER_SECOND;
     until.tv_nsec %= (long) NS_PER_SECOND;
 
-    pthread_mutex_lock(&server->queue.lock);
-    while (server->workers_alive > 0 &&
-           pthread_cond_timedwait(&server->queue.changed, &server->queue.lock, &until) == 0)
+    pthread_mutex_lock(&queue->lock);
+    while (queue->threads_alive > 0 &&
+           pthread_cond_timedwait(&queue->changed, &queue->lock, &until) == 0)
         continue;
-    unsigned alive = server->workers_alive;
-    pthread_mutex_unlock(&server->queue.lock);
+    unsigned alive = queue->threads_alive;
+    pthread_mutex_unlock(&queue->lock);
     return alive;
 }
 
 unsigned threads_stop(struct server *server)
 {
     queue_quit(&server->queue);
-    unsigned stuck = wait_for_end(server);
-
-    for (unsigned i = 0; i < server->workers_started; i++) {
-        if (stuck > 0)
-            (void) pthread_detach(server->workers[i].thread);
-        else
-            (void) pthread_join(server->workers[i].thread, NULL);
-    }
-    server->workers_started = 0;
-    return stuck;
+    return wait_for_end(server);
 }

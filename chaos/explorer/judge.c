@@ -2,6 +2,7 @@
 #include "chaos/explorer/calls.h"
 #include "chaos/explorer/sched.h"
 #include "chaos/explorer/world_private.h"
+#include "core/clock.h"
 #include "tests/support/files.h"
 
 #include <inttypes.h>
@@ -517,7 +518,7 @@ static bool is_in_step(struct world_agent *agent, const char *name)
     struct index_scope row;
 
     world_scope(name, &scope);
-    if (store_compare(agent->store, &scope, &state, NULL) != STATUS_OK)
+    if (store_compare(agent->store, &scope, CLOCK_NEVER, &state, NULL) != STATUS_OK)
         return false;
     begin_reading(agent);
     bool has_row = read_row(agent, name, &row);

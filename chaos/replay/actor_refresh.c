@@ -19,7 +19,7 @@ static void make_view(const struct store *store, struct store *ret)
     ret->notes = store->notes;
     ret->progress = store->progress;
     ret->own_writes = store->own_writes;
-    ret->looks = store->looks;
+    ret->errands = store->errands;
     ret->read_only = store->read_only;
     if (refresh_table_create(&ret->refreshes) != STATUS_OK)
         test_die("no memory for a refresh");

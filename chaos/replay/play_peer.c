@@ -1,5 +1,6 @@
 /* What the peer does, and what happens to the files it has written. */
 #include "chaos/replay/player_private.h"
+#include "core/clock.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_calls.h"
 
@@ -156,7 +157,7 @@ static void remember_live(struct player *player, struct broken *broken)
     (void) snprintf(name, sizeof name, "%s/a", broken->user);
     temp_store_scope(name, &scope);
     broken->has_live =
-        store_compare(player->store->store, &scope, &broken->live, NULL) == STATUS_OK;
+        store_compare(player->store->store, &scope, CLOCK_NEVER, &broken->live, NULL) == STATUS_OK;
 }
 
 void play_break(struct player *player, const struct step *step)

@@ -72,7 +72,8 @@ static void compare(struct bench *bench, const struct request *request)
     struct live_state live;
     struct error error = {0};
 
-    if (store_compare(bench->backend->store, &request->scope, &live, &error) != STATUS_OK)
+    if (store_compare(bench->backend->store, &request->scope, CLOCK_NEVER, &live, &error) !=
+        STATUS_OK)
         test_die("a compare failed: %s", error.message);
 }
 

@@ -14,18 +14,19 @@ FLOOR_NAMES = ("ground", "formats", "decisions", "outside", "snapshot", "engine"
 
 # The first words of the names of core's files; the longest that fits counts.
 CORE_FLOORS = {
-    GROUND: "compiler status log clock text array pause_point mutant reader_pool thread_kind",
+    GROUND: "compiler status log clock text array pause_point mutant reader_pool thread_kind "
+            "volume_stuck",
     # What lies in files and messages, and what is said about it: no state, no I/O.
     FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml iso_time "
              "content_key capacity side_data change_set",
     # What to do next: a mutex at the most, no I/O.
     DECISIONS: "freshness racy refresh_plan refresh_table refresh_report install_queue "
-               "scope_notes look_guard own_writes usage_log draft watch_poll watch_table watch_hash "
+               "scope_notes own_writes usage_log draft watch_poll watch_table watch_hash "
                "build_progress",
     # The volume, the index, the kernel's events. These families do not know each other.
     OUTSIDE: "volume legacy index watch",
     # A bucket and a scope as they are on the volume now, read whole or not at all.
-    SNAPSHOT: "fact_walk volume_snapshot bucket_owner",
+    SNAPSHOT: "fact_walk volume_snapshot bucket_owner errands",
     ENGINE: "store refresher reading searcher bucket_check keeper writer write_session write_source "
             "write_trial "
             "migration",

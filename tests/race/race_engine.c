@@ -348,7 +348,8 @@ static void take_fact(struct own_write *write, unsigned i)
 static struct manifest_mark mark_under_lock(struct own_write *write)
 {
     struct live_state live = {0};
-    enum status status = store_compare(write->store->store, &write->scope, &live, NULL);
+    enum status status =
+        store_compare(write->store->store, &write->scope, CLOCK_NEVER, &live, NULL);
 
     RACE_CHECK(status == STATUS_OK);
     return live.mark;
@@ -492,7 +493,7 @@ void race_keeper_follows_peers(void)
         (void) snprintf(scope, sizeof scope, "w%u/b", i);
         RACE_CHECK(wait_synced(race.store, scope));
     }
-    keeper_stop(&keeper);
+    (void) !keeper_stop(&keeper, CLOCK_NEVER);
     /* The table was stopped with it, so a new store takes the last look. */
     temp_store_close(race.store);
     temp_store_open(race.store);
@@ -514,7 +515,7 @@ void race_keeper_starts_and_stops(void)
             temp_nap();
         if (i % 3 == 2)
             RACE_CHECK(wait_synced(store, "u/a"));
-        keeper_stop(&keeper);
+        (void) !keeper_stop(&keeper, CLOCK_NEVER);
         temp_store_destroy(&store);
     }
 }
@@ -547,7 +548,7 @@ void race_keeper_and_a_lost_index(void)
     run_engine_race(&race, commit_often, NULL);
     (void) pthread_join(losing, NULL);
     RACE_CHECK(wait_synced(race.store, "u/a"));
-    keeper_stop(&keeper);
+    (void) !keeper_stop(&keeper, CLOCK_NEVER);
     temp_store_close(race.store);
     temp_store_open(race.store);
     end_race(&race);

@@ -401,7 +401,7 @@ const char *temp_store_state(struct temp_store *store, const char *scope_name)
     struct error error = {0};
 
     temp_store_scope(scope_name, &scope);
-    enum status status = store_compare(store->store, &scope, &live, &error);
+    enum status status = store_compare(store->store, &scope, CLOCK_NEVER, &live, &error);
     if (status != STATUS_OK)
         return status_name(status);
     if (!temp_store_row(store, scope_name, &row))

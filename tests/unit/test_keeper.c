@@ -1,4 +1,5 @@
 /* core/keeper.h: the index follows the volume without being asked. */
+#include "core/clock.h"
 #include "core/keeper.h"
 
 #include "tests/unit/engine_checks.h"
@@ -21,9 +22,9 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    keeper_stop(&keeper);
+    (void) !keeper_stop(&keeper, CLOCK_NEVER);
     cr_expect(keeper == NULL);
-    keeper_stop(&keeper);
+    (void) !keeper_stop(&keeper, CLOCK_NEVER);
     captured_log_stop();
     pause_reset();
     temp_calls_reset();
@@ -147,7 +148,7 @@ Test(keeper, builds_what_lies_there_at_the_start)
         cr_expect(shows(scope, "f1=one"), "%s", scope);
     }
     cr_expect(temp_wait_counter(&store->store->counters.refreshes, 20, LONG_MS));
-    keeper_stop(&keeper);
+    (void) !keeper_stop(&keeper, CLOCK_NEVER);
     cr_expect_eq(atomic_load(&store->store->counters.refreshes), 20, "each scope once");
     expect_progress(&(struct build_figures){
         .users_total = 20, .scopes_done = 20, .facts = 20, .built_scopes = 20, .built_facts = 20});

@@ -1,6 +1,9 @@
 /* core/reader_pool.h: work for many threads, done when it returns. */
 #include "core/reader_pool.h"
 
+#include "core/clock.h"
+#include "core/volume_stuck.h"
+
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -176,4 +179,91 @@ Test(reader_pool, a_caller_is_not_stuck_behind_anothers_hanging_calls)
     atomic_store(&let_go, true);
     (void) pthread_join(thread, NULL);
     reader_pool_destroy(&hanging.pool);
+}
+
+/* ---- threads that hang ---- */
+
+struct tunnel {
+    atomic_uint inside;
+    atomic_bool open;
+};
+
+/* Nobody comes back before the tunnel is opened. */
+static enum status enter_tunnel(void *context, size_t index)
+{
+    struct tunnel *tunnel = context;
+
+    (void) index;
+    volume_stuck_begin("read", -1, "");
+    atomic_fetch_add(&tunnel->inside, 1);
+    while (!atomic_load(&tunnel->open))
+        (void) usleep(1000);
+    volume_stuck_end();
+    return STATUS_OK;
+}
+
+struct stuck_caller {
+    struct reader_pool *pool;
+    struct tunnel *tunnel;
+    size_t count;
+};
+
+static void *run_into_tunnel(void *context)
+{
+    struct stuck_caller *caller = context;
+
+    cr_expect(reader_pool_run(caller->pool, caller->count, enter_tunnel, caller->tunnel) ==
+              STATUS_OK);
+    return NULL;
+}
+
+struct party {
+    atomic_uint arrived;
+    unsigned wanted;
+};
+
+/* Succeeds only where so many threads come together. */
+static enum status come_together(void *context, size_t index)
+{
+    struct party *party = context;
+
+    (void) index;
+    atomic_fetch_add(&party->arrived, 1);
+    for (int i = 0; i < 3000; i++) {
+        if (atomic_load(&party->arrived) >= party->wanted)
+            return STATUS_OK;
+        (void) usleep(1000);
+    }
+    return STATUS_TIMEOUT;
+}
+
+static enum status meet_in(struct reader_pool *pool, unsigned threads)
+{
+    struct party party = {.wanted = threads};
+
+    return reader_pool_run(pool, threads, come_together, &party);
+}
+
+Test(reader_pool, threads_that_hang_are_replaced)
+{
+    struct reader_pool *pool = NULL;
+    struct tunnel tunnel = {0};
+    pthread_t thread;
+
+    cr_assert(reader_pool_create(3, READER_POOL_EAGER, &pool) == STATUS_OK);
+    struct stuck_caller caller = {.pool = pool, .tunnel = &tunnel, .count = 4};
+    cr_assert(pthread_create(&thread, NULL, run_into_tunnel, &caller) == 0);
+    while (atomic_load(&tunnel.inside) < 4)
+        (void) usleep(1000);
+    reader_pool_oversee(pool);
+    cr_expect(meet_in(pool, 4) == STATUS_TIMEOUT, "they may come back any moment");
+    clock_advance_for_test(VOLUME_STUCK_NS);
+    reader_pool_oversee(pool);
+    reader_pool_oversee(pool);
+    cr_expect(meet_in(pool, 4) == STATUS_OK);
+
+    atomic_store(&tunnel.open, true);
+    (void) pthread_join(thread, NULL);
+    cr_expect(meet_in(pool, 4) == STATUS_OK);
+    reader_pool_destroy(&pool);
 }

@@ -1,6 +1,7 @@
 /* core/write_session.h: what becomes of an own write in the index, and what is found after it. */
 #include "tests/unit/write_checks.h"
 
+#include "core/clock.h"
 #include "core/keeper.h"
 
 #include <fcntl.h>
@@ -284,7 +285,7 @@ Test(writer_index, the_keeper_has_nothing_to_do_after_own_writes)
         cr_expect(strcmp(answer.states, "fresh") == 0 || strcmp(answer.states, "refreshed") == 0);
         cr_expect_eq(strstr(answer.facts, text) != NULL, i % 7 != 6, "%u: {%s}", i, answer.facts);
     }
-    keeper_stop(&keeper);
+    (void) !keeper_stop(&keeper, CLOCK_NEVER);
 }
 
 /* ---- rows as a refresh makes them ---- */
