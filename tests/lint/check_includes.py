@@ -14,7 +14,7 @@ FLOOR_NAMES = ("ground", "formats", "decisions", "outside", "snapshot", "engine"
 
 # The first words of the names of core's files; the longest that fits counts.
 CORE_FLOORS = {
-    GROUND: "compiler status log clock text array pause_point mutant reader_pool thread_kind "
+    GROUND: "compiler status log clock text array pause_point mutant reader_pool thread_kind thread_join "
             "volume_stuck",
     # What lies in files and messages, and what is said about it: no state, no I/O.
     FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml iso_time "
@@ -27,7 +27,8 @@ CORE_FLOORS = {
     OUTSIDE: "volume legacy index watch",
     # A bucket and a scope as they are on the volume now, read whole or not at all.
     SNAPSHOT: "fact_walk volume_snapshot bucket_owner errands",
-    ENGINE: "store refresher reading searcher bucket_check keeper writer write_session write_source "
+    ENGINE: "store refresher refresh_crew reading searcher bucket_check bucket_errand keeper "
+            "writer write_session write_source "
             "write_trial "
             "migration",
 }
