@@ -26,10 +26,11 @@ COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 DEBIAN_BUILD := gcc make pkg-config libsqlite3-dev libjansson-dev libzmq3-dev libyaml-dev libicu-dev \
 	libxxhash-dev libsodium-dev libsystemd-dev
-DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps valgrind
+DEBIAN_FUSE := libfuse3-dev fuse3
+DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps valgrind \
+	$(DEBIAN_FUSE)
 DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck
 DEBIAN_MODEL := gcc python3 spin
-DEBIAN_BENCH := libfuse3-dev fuse3
 
 PACKAGES := sqlite3 jansson libzmq yaml-0.1 icu-uc icu-i18n libxxhash libsodium libsystemd
 CLIENT_PACKAGES := jansson libzmq
@@ -145,11 +146,19 @@ $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,tests/bench/samples.
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -o $@
 
-# The slow volume is the one program with libfuse: nothing else is compiled or linked with it.
+# The slow volume and chaos/netvol are the programs with libfuse: nothing else is compiled or linked with it.
 $(call obj,$(BENCH_FUSE)): CPPFLAGS += $(shell pkg-config --cflags fuse3 2>/dev/null)
 $(BUILD)/tests/bench/slow_volume: $(call obj,$(BENCH_FUSE) tests/support/files.c)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(shell pkg-config --libs fuse3 2>/dev/null) -o $@
+
+# Without libfuse there is no such volume, and tests that want it say so.
+NETVOL := $(wildcard chaos/netvol/*.c)
+NETVOL_PROGRAM := $(if $(shell pkg-config --exists fuse3 2>/dev/null && echo yes),$(BUILD)/chaos/netvol/netvol)
+$(call obj,$(NETVOL)): CPPFLAGS += $(shell pkg-config --cflags fuse3 2>/dev/null)
+$(BUILD)/chaos/netvol/netvol: $(call obj,$(NETVOL) core/text.c core/array.c core/clock.c)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(shell pkg-config --libs fuse3 2>/dev/null) -lm -o $@
 
 $(BUILD)/chaos/replay/run: $(call obj,$(REPLAY) $(CHAOS) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
 	$(call say,LD,$@)
@@ -206,7 +215,8 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
 
 .PHONY: test-programs bench-programs fuzz-programs
 bench-programs: all $(BENCH_PROGRAMS)
-test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS) $(CHAOS_PROGRAMS) $(COUNTED_PROGRAM)
+test-programs: all $(UNIT_PROGRAMS) $(RACE_PROGRAM) $(TOOL_PROGRAMS) $(CHAOS_PROGRAMS) $(COUNTED_PROGRAM) \
+	$(NETVOL_PROGRAM)
 fuzz-programs: $(FUZZ_PROGRAMS)
 
 .PRECIOUS: $(BUILD)/%.o
@@ -269,7 +279,7 @@ chaos: chaos-kill
 
 # BENCH="--only changed,warm --directory DIR": see tests/bench/bench.py --help.
 .PHONY: bench bench-quick
-bench: deps-bench ## how fast it is, beside floors of the same run; table and build/bench.json: BENCH="--only NAME"
+bench: deps ## how fast it is, beside floors of the same run; table and build/bench.json: BENCH="--only NAME"
 	$(Q)$(SUBMAKE) bench-programs
 	$(Q)$(PYTHON) tests/bench/bench.py --build build/plain --json build/bench.json \
 		--charts build/charts $(BENCH)
@@ -364,10 +374,6 @@ deps: ## install what building and testing needs (Debian)
 .PHONY: deps-lint
 deps-lint: deps ## install what lint and fuzzing need as well
 	$(call install_packages,$(DEBIAN_LINT))
-
-.PHONY: deps-bench
-deps-bench: deps ## install what measuring on a slow volume needs as well
-	$(call install_packages,$(DEBIAN_BENCH))
 
 # The model needs nothing of the C code, so none of its libraries either.
 .PHONY: deps-model

@@ -1,0 +1,109 @@
+#include "chaos/netvol/silly.h"
+
+#include "chaos/netvol/view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct second_name {
+    int dir_fd; /* -1: there is none */
+    char name[SILLY_NAME_SIZE];
+};
+
+/* Forgets an inode's second name and returns it. */
+static struct second_name take_name_locked(struct inode *inode)
+{
+    struct second_name name = {.dir_fd = TAKE_FD(inode->silly_dir_fd)};
+
+    memcpy(name.name, inode->silly_name, sizeof name.name);
+    return name;
+}
+
+static void remove_name(struct second_name *name)
+{
+    if (name->dir_fd < 0)
+        return;
+    /* Somebody else may have cleaned up. */
+    (void) unlinkat(name->dir_fd, name->name, 0);
+    (void) close(name->dir_fd);
+}
+
+/* 0 when the inode is to be kept and has its name now, ENOENT when it need not be kept. */
+static int claim_name(struct node *node, struct inode *inode, const struct inode *dir,
+                      const char *name)
+{
+    int error = ENOENT;
+
+    (void) pthread_mutex_lock(&node->inodes.lock);
+    if (inode->opens > 0 && inode->silly_dir_fd >= 0 && strcmp(inode->silly_name, name) == 0) {
+        error = EBUSY;
+    } else if (inode->opens > 0 && inode->silly_dir_fd < 0) {
+        (void) snprintf(inode->silly_name, SILLY_NAME_SIZE, ".nfs%08" PRIx32 "%08" PRIx32,
+                        (uint32_t) inode->number,
+                        (uint32_t) atomic_fetch_add(&node->silly_names, 1) | (node->number + 1)
+                                                                                 << 24);
+        inode->silly_dir_fd = fcntl(dir->fd, F_DUPFD_CLOEXEC, 0);
+        error = inode->silly_dir_fd < 0 ? errno : 0;
+    }
+    (void) pthread_mutex_unlock(&node->inodes.lock);
+    return error;
+}
+
+int silly_keep(struct node *node, struct inode *dir, const char *name, struct inode **ret)
+{
+    struct inode *inode = NULL;
+
+    *ret = NULL;
+    if (knobs_get(&node->knobs, KNOB_SILLY_RENAME) <= 0 ||
+        inodes_look_up(&node->inodes, dir, name, &inode) != 0)
+        return 0;
+    int error = claim_name(node, inode, dir, name);
+    if (!error && linkat(dir->fd, name, dir->fd, inode->silly_name, 0) < 0) {
+        error = errno;
+        silly_settle(node, inode, false);
+        return error;
+    }
+    if (!error)
+        *ret = inode;
+    else
+        node_forget(node, inode, 1);
+    return error == ENOENT ? 0 : error;
+}
+
+void silly_settle(struct node *node, struct inode *inode, bool removed)
+{
+    struct second_name name = {.dir_fd = -1};
+
+    if (!inode)
+        return;
+    (void) pthread_mutex_lock(&node->inodes.lock);
+    /* The last close may have come between. */
+    if (!removed || inode->opens == 0)
+        name = take_name_locked(inode);
+    (void) pthread_mutex_unlock(&node->inodes.lock);
+    remove_name(&name);
+    node_forget(node, inode, 1);
+}
+
+void silly_note_open(struct node *node, struct inode *inode)
+{
+    (void) pthread_mutex_lock(&node->inodes.lock);
+    inode->opens++;
+    (void) pthread_mutex_unlock(&node->inodes.lock);
+    atomic_fetch_add(&node->open_handles, 1);
+}
+
+void silly_note_close(struct node *node, struct inode *inode)
+{
+    struct second_name name = {.dir_fd = -1};
+
+    (void) pthread_mutex_lock(&node->inodes.lock);
+    if (--inode->opens == 0)
+        name = take_name_locked(inode);
+    (void) pthread_mutex_unlock(&node->inodes.lock);
+    remove_name(&name);
+    atomic_fetch_sub(&node->open_handles, 1);
+}
