@@ -278,6 +278,18 @@ struct errand *errands_send(struct errands *errands, struct errand *errand, stru
     return sent;
 }
 
+static enum status error_not_back_locked(const struct errands *errands, const struct errand *errand,
+                                         struct error *error)
+{
+    const struct errand *ahead = running_of_user_locked(errands, errand);
+
+    if (ahead)
+        return error_hangs(ahead->begun_ns, error);
+    return error_set(error, STATUS_UNAVAILABLE, NULL,
+                     "the volume does not answer: %d looks are under way and none returns",
+                     ERRAND_THREADS_MAX);
+}
+
 enum status errands_wait(struct errands *errands, struct errand *errand, uint64_t deadline_ns,
                          struct error *error)
 {
@@ -288,15 +300,12 @@ enum status errands_wait(struct errands *errands, struct errand *errand, uint64_
     pthread_mutex_lock(&errands->lock);
     while (errand->state != ERRAND_DONE && !is_past(until_ns))
         wait_step_locked(errands, until_ns);
-    const struct errand *ahead = running_of_user_locked(errands, errand);
     if (errand->state == ERRAND_DONE)
         volume_count_operations(errand->operations);
-    else if (ahead)
-        status = error_hangs(ahead->begun_ns, error);
+    else if (until_ns < patience_ns)
+        status = error_set(error, STATUS_TIMEOUT, NULL, "no time was left to look at the volume");
     else
-        status = error_set(error, STATUS_UNAVAILABLE, NULL,
-                           "the volume does not answer: %d looks are under way and none returns",
-                           ERRAND_THREADS_MAX);
+        status = error_not_back_locked(errands, errand, error);
     pthread_mutex_unlock(&errands->lock);
     return status;
 }

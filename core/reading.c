@@ -375,7 +375,9 @@ static void note_outcomes(struct settling *settling)
         const struct scope_report *report = &settling->reading->reports[i];
         const struct scope *scope = &settling->request->scopes[i];
 
+        /* A search that came with no time left says nothing about the scope. */
         if ((!report->looked && report->problem == STATUS_OK) || report->state == SCOPE_STALE ||
+            report->problem == STATUS_TIMEOUT ||
             !scope_notes_outcome(settling->store->notes, scope, report->problem,
                                  report->error.sys_errno, clock_monotonic_ns()))
             continue;

@@ -109,8 +109,8 @@ MUST_CHECK enum status store_open(const struct store_options *options, struct st
 void store_close(struct store **store);
 
 /* The live signature of a scope (the compare of every search). STATUS_UNAVAILABLE while suspended,
- * and where the volume can hang and does not answer within ERRAND_PATIENCE_NS or by the deadline
- * (CLOCK_NEVER: none). Failures are counted and logged once per scope and change. */
+ * and where the volume can hang and does not answer within ERRAND_PATIENCE_NS; STATUS_TIMEOUT when
+ * the deadline is earlier (CLOCK_NEVER: none). Failures are counted and logged once per scope and change. */
 MUST_CHECK enum status store_compare(struct store *store, const struct scope *scope,
                                      uint64_t deadline_ns, struct live_state *ret,
                                      struct error *error);
