@@ -250,6 +250,7 @@ static struct deermem_options deermem_options_of(struct agent *agent)
                          : named(config->volume_locks, "local") ? STORE_LOCKS_LOCAL
                                                                 : STORE_LOCKS_AUTO,
                 .recovery_grace_ms = config->volume_recovery_grace_ms,
+                .volume_cache_ms = config->volume_cache_ms,
                 .manifest_name = config->volume_manifest_filename,
                 .index_directory = agent->index_directory,
                 .index_mmap_bytes = config->index_mmap_bytes,

@@ -25,6 +25,7 @@ struct config {
     char *volume_manifest_filename;    /* "memory.json" */
     char *volume_locks;                /* "auto" | "trusted" | "local" */
     uint64_t volume_recovery_grace_ms; /* 60000 */
+    uint64_t volume_cache_ms;          /* 0: as the mount's options say */
     char *volume_kind;                 /* "auto" | "local" | "cluster" | "unknown" */
     bool volume_multi_instance;        /* several agents or peers write: placement warnings */
     bool volume_read_only;             /* never write to it: no recovery, no marker */

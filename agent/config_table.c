@@ -26,6 +26,9 @@ static const struct config_key keys[] = {
      .standard = "60000",
      .help = "How long a writer's journal must stay unchanged before it counts as dead where\n"
              "locks do not reach the other nodes."},
+    {"volume.cache_ms", CONFIG_MS, MEMBER(volume_cache_ms), 0, 24 * HOUR_MS, .standard = "0",
+     .help = "How long a client of the file system may show an old listing: a scope that changed\n"
+             "is looked at once more after that. 0: as the mount's options and type say."},
     {"volume.kind", CONFIG_CHOICE, MEMBER(volume_kind), .standard = "auto",
      .choices = "auto|local|cluster|unknown",
      .help = "What to take the file system for. auto: by its type; cluster: NFS, CephFS and\n"

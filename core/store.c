@@ -44,6 +44,7 @@ static enum status open_volume(struct store *store, const struct store_options *
         .path = options->volume_path,
         .calls = options->calls,
         .force_kind = options->force_kind,
+        .cache_ns = options->volume_cache_ms * NS_PER_MS,
         .write_marker = false, /* not before we know that it is the right volume */
         .read_only = options->read_only,
     };

@@ -50,6 +50,7 @@ struct store_options {
     const char *volume_path;
     const struct volume_calls *calls; /* NULL: the real ones */
     enum volume_kind *force_kind;     /* NULL: by file system */
+    uint64_t volume_cache_ms;         /* see volume_options.cache_ns */
     bool read_only;                   /* write nothing to the volume: no recovery, no marker */
     enum store_locks locks;
     uint64_t recovery_grace_ms;

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define COARSEST_TICK_NS (2 * NS_PER_SECOND)
-#define CACHE_TIME_NS (60 * NS_PER_SECOND) /* the longest a network client keeps a listing */
 
 static const struct volume_root *current_root(const struct volume *volume)
 {
@@ -43,7 +42,7 @@ bool volume_lookups_are_safe(const struct volume *volume)
 
 uint64_t volume_settle_ns(const struct volume *volume)
 {
-    return COARSEST_TICK_NS + (volume_lookups_are_safe(volume) ? 0 : CACHE_TIME_NS);
+    return COARSEST_TICK_NS + current_root(volume)->cache_ns;
 }
 
 bool volume_directory_times_work(const struct volume *volume)

@@ -57,8 +57,9 @@ struct volume_options {
     const char *path;                 /* absolute, or against the working directory */
     const struct volume_calls *calls; /* NULL: the real ones */
     enum volume_kind *force_kind;     /* NULL: by file system type; for tests and odd mounts */
-    bool write_marker;                /* create .memsyncd/volume-id where the volume is writable */
-    bool read_only;                   /* write nothing, no probe either: counts as not writable */
+    uint64_t cache_ns; /* how long an old listing may be shown; 0: as the mount's options say */
+    bool write_marker; /* create .memsyncd/volume-id where the volume is writable */
+    bool read_only;    /* write nothing, no probe either: counts as not writable */
 };
 
 /* Opens the root and learns kind and identity. STATUS_NOT_FOUND, STATUS_DENIED, ... with a message.

@@ -34,6 +34,21 @@ static enum status open_root_fd(const struct volume *volume, struct volume_root 
     return STATUS_OK;
 }
 
+/* What the options of the mount say about locks and caches. */
+static void learn_mount(const struct volume *volume, struct volume_root *root)
+{
+    AUTO_FREE char *options = volume_mount_options(root->fd);
+
+    if (root->kind == VOLUME_CLUSTER && volume_mount_keeps_locks(options))
+        root->kind = VOLUME_UNKNOWN;
+    if (volume->kind_is_forced)
+        root->kind = volume->forced_kind;
+    if (volume->cache_ns > 0)
+        root->cache_ns = volume->cache_ns;
+    else if (root->kind != VOLUME_LOCAL)
+        root->cache_ns = volume_mount_cache_ns(root->fs_name, options);
+}
+
 /* Device, inode, kind, and the identity of a volume without marker. */
 static enum status learn_place(const struct volume *volume, struct volume_root *root,
                                struct error *error)
@@ -50,10 +65,7 @@ static enum status learn_place(const struct volume *volume, struct volume_root *
     root->device = makedev(status.stx_dev_major, status.stx_dev_minor);
     root->inode = status.stx_ino;
     root->kind = volume_kind_of_fs((uint32_t) fs.f_type, root->fs_name);
-    if (root->kind == VOLUME_CLUSTER && volume_mount_keeps_locks(root->fd))
-        root->kind = VOLUME_UNKNOWN;
-    if (volume->kind_is_forced)
-        root->kind = volume->forced_kind;
+    learn_mount(volume, root);
     root->writable = !volume->read_only && !(vfs.f_flag & ST_RDONLY) &&
                      faccessat(root->fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
 
@@ -138,6 +150,7 @@ static enum status volume_create(const struct volume_options *options, struct vo
     volume->calls = options->calls ? options->calls : volume_real_calls();
     volume->write_marker = options->write_marker;
     volume->read_only = options->read_only;
+    volume->cache_ns = options->cache_ns;
     volume->kind_is_forced = options->force_kind != NULL;
     if (options->force_kind)
         volume->forced_kind = *options->force_kind;

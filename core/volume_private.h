@@ -26,6 +26,7 @@ struct volume_root {
     char fs_name[VOLUME_FS_NAME_SIZE];
     bool writable;
     bool directory_times_work;
+    uint64_t cache_ns;                     /* how long an old listing may be shown */
     char place[VOLUME_ID_SIZE];            /* file-system id and root inode */
     char marker[VOLUME_MARKER_LENGTH + 1]; /* "" where there is none */
     struct volume_root *older;             /* was in use before; closed with the volume */
@@ -36,6 +37,7 @@ struct volume {
     char *path; /* absolute */
     bool write_marker;
     bool read_only;
+    uint64_t cache_ns; /* told by the options; 0: by the mount's */
     bool kind_is_forced;
     enum volume_kind forced_kind;
     _Atomic(struct volume_root *) root;
@@ -90,11 +92,21 @@ enum status volume_error_open(struct error *error, int sys_errno, const char *pa
 /* By f_type: kind and name of a file system. */
 enum volume_kind volume_kind_of_fs(uint32_t type, char ret_name[VOLUME_FS_NAME_SIZE]);
 
-/* True when this line of mountinfo is the mount `id` and its options keep locks on this node. */
-bool volume_mount_line_keeps_locks(const char *line, uint64_t id);
+/* The file system's own options in a line of mountinfo, when that is of the mount `id`; else NULL.
+ */
+const char *volume_mount_options_of_line(const char *line, uint64_t id);
 
-/* The same for the mount that an open directory lies on; false when that cannot be told. */
-bool volume_mount_keeps_locks(int fd);
+/* Those of the mount that an open directory lies on; NULL when they cannot be told. The caller
+ * frees them. The functions below take NULL for no option. */
+char *volume_mount_options(int fd);
+
+/* True when they keep locks on this node. */
+bool volume_mount_keeps_locks(const char *options);
+
+/* How long a client of the file system may show an old listing or old attributes, in nanoseconds:
+ * from its options (NFS: noac, acregmax, acdirmax), else the longest that is usual. 0: it does not.
+ */
+uint64_t volume_mount_cache_ns(const char *fs_name, const char *options);
 
 /* The marker's digits, or "" where a listing shows no sound one. `known`: it was there before, so
  * it may be looked up without a listing. */

@@ -838,9 +838,57 @@ Test(volume, mounts_whose_locks_stay_on_the_node_are_told_by_their_options)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-        cr_expect(eq(int, volume_mount_line_keeps_locks(cases[i].line, 41), cases[i].keeps),
+        cr_expect(eq(int, volume_mount_keeps_locks(volume_mount_options_of_line(cases[i].line, 41)),
+                     cases[i].keeps),
                   "row %zu", i);
-    cr_expect(not(volume_mount_keeps_locks(volume_root_fd(volume))));
+    AUTO_FREE char *options = volume_mount_options(volume_root_fd(volume));
+    cr_assert_not_null(options);
+    cr_expect(not(volume_mount_keeps_locks(options)));
+}
+
+Test(volume, how_long_a_client_keeps_what_is_old_is_told_by_type_and_options)
+{
+    const struct {
+        const char *fs_name;
+        const char *options;
+        uint64_t seconds;
+    } cases[] = {
+        {"nfs", "rw,vers=4.2,hard\n", 60},
+        {"nfs", NULL, 60},
+        {"nfs", "rw,noac,vers=3", 0},
+        {"nfs", "rw,vers=3,acregmin=1,acregmax=7,acdirmin=1,acdirmax=5", 7},
+        {"nfs", "rw,acregmax=3,acdirmax=600", 600},
+        {"nfs", "rw,acregmax=,acdirmax=99999999999", 86400},
+        {"nfs", "rw,noac=1,xacdirmax=5", 60},
+        {"ceph", "rw", 0},
+        {"lustre", "rw", 0},
+        {"beegfs", "rw", 60},
+        {"fuse", "rw,noac", 60},
+        {"0x12", NULL, 60},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        cr_expect(eq(u64, volume_mount_cache_ns(cases[i].fs_name, cases[i].options),
+                     cases[i].seconds * NS_PER_SECOND),
+                  "row %zu", i);
+}
+
+Test(volume, how_long_stamps_take_to_settle_can_be_told)
+{
+    static enum volume_kind unknown = VOLUME_UNKNOWN;
+    struct volume_options options = {.path = volume_path(volume),
+                                     .force_kind = &unknown,
+                                     .cache_ns = 3 * NS_PER_SECOND};
+    struct volume *told = NULL;
+
+    cr_assert(eq(int, volume_open(&options, &told, NULL), STATUS_OK));
+    cr_expect(eq(u64, volume_settle_ns(told), 5 * NS_PER_SECOND));
+    volume_close(&told);
+    options.cache_ns = 0;
+    cr_assert(eq(int, volume_open(&options, &told, NULL), STATUS_OK));
+    cr_expect(eq(u64, volume_settle_ns(told), 62 * NS_PER_SECOND));
+    volume_close(&told);
+    cr_expect(eq(u64, volume_settle_ns(volume), 2 * NS_PER_SECOND), "a local one");
 }
 
 Test(volume, what_is_believed_depends_on_the_kind)
