@@ -50,8 +50,8 @@ void errands_destroy(struct errands **errands);
 struct errand *errands_send(struct errands *errands, struct errand *errand, struct error *error);
 
 /* Waits until it is done: then its members can be read, and what it cost is counted as operations
- * of this thread. STATUS_UNAVAILABLE: not within ERRAND_PATIENCE_NS; STATUS_TIMEOUT: not by the deadline,
- * which was earlier. */
+ * of this thread. STATUS_UNAVAILABLE: not within ERRAND_PATIENCE_NS; STATUS_TIMEOUT: not by the
+ * deadline, which was earlier. */
 MUST_CHECK enum status errands_wait(struct errands *errands, struct errand *errand,
                                     uint64_t deadline_ns, struct error *error);
 

@@ -111,7 +111,8 @@ void store_close(struct store **store);
 
 /* The live signature of a scope (the compare of every search). STATUS_UNAVAILABLE while suspended,
  * and where the volume can hang and does not answer within ERRAND_PATIENCE_NS; STATUS_TIMEOUT when
- * the deadline is earlier (CLOCK_NEVER: none). Failures are counted and logged once per scope and change. */
+ * the deadline is earlier (CLOCK_NEVER: none). Failures are counted and logged once per scope and
+ * change. */
 MUST_CHECK enum status store_compare(struct store *store, const struct scope *scope,
                                      uint64_t deadline_ns, struct live_state *ret,
                                      struct error *error);
