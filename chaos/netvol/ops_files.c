@@ -43,6 +43,8 @@ static struct file *open_file(struct node *node, struct inode *inode, int fd,
     handle->fh = (uint64_t) (uintptr_t) file;
     /* Without a cache the kernel does not believe the attributes where a file ends, either. */
     handle->direct_io = knobs_get(&node->knobs, KNOB_DATA_CACHE_S) <= 0;
+    /* Who has nothing to send hears of no error when it closes. */
+    handle->noflush = (handle->flags & O_ACCMODE) == O_RDONLY;
     handle->keep_cache =
         !handle->direct_io && view_may_keep(node, KNOB_DATA_CACHE_S, &inode->data_cached_ns);
     return file;
