@@ -244,7 +244,7 @@ static const char *run_nodes(struct order *order)
         (void) pthread_mutex_lock(&node->inodes.lock);
         text_append_format(order->reply,
                            ", \"inodes\": %zu, \"open\": %u, \"gone\": ", node->inodes.count,
-                           atomic_load(&node->open_handles));
+                           node->handle_count);
         (void) pthread_mutex_unlock(&node->inodes.lock);
         text_append_format(order->reply, gone ? "\"%s\"}" : "null}",
                            gone ? strerrorname_np(gone) : "");

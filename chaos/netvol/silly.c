@@ -103,7 +103,6 @@ void silly_note_open(struct node *node, struct inode *inode)
     (void) pthread_mutex_lock(&node->inodes.lock);
     inode->opens++;
     (void) pthread_mutex_unlock(&node->inodes.lock);
-    atomic_fetch_add(&node->open_handles, 1);
 }
 
 void silly_note_close(struct node *node, struct inode *inode)
@@ -115,5 +114,4 @@ void silly_note_close(struct node *node, struct inode *inode)
         name = take_name_locked(inode);
     (void) pthread_mutex_unlock(&node->inodes.lock);
     remove_name(&name);
-    atomic_fetch_sub(&node->open_handles, 1);
 }
