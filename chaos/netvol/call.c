@@ -82,7 +82,7 @@ static int find_error(struct call *call)
     return error;
 }
 
-bool call_begin(struct call *call)
+int call_begin_close(struct call *call)
 {
     call->node = fuse_req_userdata(call->request);
     call->inode = node_inode(call->node, call->number);
@@ -93,9 +93,17 @@ bool call_begin(struct call *call)
     atomic_fetch_add(&call->node->counts[call->operation], 1);
     node_sleep(call->node, knobs_latency_ns(&call->node->knobs, call->operation));
     int error = find_error(call);
+    if (error)
+        call->late_error = 0;
+    return error;
+}
+
+bool call_begin(struct call *call)
+{
+    int error = call_begin_close(call);
+
     if (!error)
         return true;
-    call->late_error = 0;
     call_answer(call, error);
     return false;
 }
@@ -255,8 +263,5 @@ bool call_answer_create(struct call *call, struct inode *inode, const struct fus
     struct fuse_entry_param entry;
     int error = call_make_entry(call->node, inode, &entry);
 
-    if (!settle(call, error) && fuse_reply_create(call->request, &entry, info) == 0)
-        return true;
-    node_forget(call->node, inode, 1);
-    return false;
+    return !settle(call, error) && fuse_reply_create(call->request, &entry, info) == 0;
 }

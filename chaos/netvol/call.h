@@ -8,8 +8,8 @@
  *     call_answer(&call, error);       // or call_answer_entry() and so on
  *
  * Each call ends with exactly one answer. What the kernel does not get to know, since a rule wants
- * the answer lost or the caller is dead, is undone: here for entries, by the caller for handles.
- * Used by one thread.
+ * the answer lost or the caller is dead, is undone: here for entries, by the caller where there is
+ * a handle. Used by one thread.
  */
 #ifndef MEMSYNC_CHAOS_CALL_H
 #define MEMSYNC_CHAOS_CALL_H
@@ -40,6 +40,9 @@ struct call {
 /* Counts it, lets it take its time, hang or fail. False: it has been answered with an error. */
 MUST_CHECK bool call_begin(struct call *call);
 
+/* The same for what must be done in any case: an errno, or 0, for the answer. */
+MUST_CHECK int call_begin_close(struct call *call);
+
 /* More for the trace, as JSON members that begin with ", ". */
 void call_note(struct call *call, const char *format, ...) PRINTF(2, 3);
 
@@ -53,7 +56,8 @@ void call_answer_text(struct call *call, const char *text); /* where a symbolic 
 void call_answer_written(struct call *call, size_t size);
 void call_answer_statfs(struct call *call, const struct statvfs *info);
 
-/* False: the kernel has not got the handle, so it must be closed. */
+/* False: the kernel has got neither the handle, which must be closed, nor the inode behind it,
+ * which must be forgotten after that. */
 MUST_CHECK bool call_answer_open(struct call *call, const struct fuse_file_info *info);
 MUST_CHECK bool call_answer_create(struct call *call, struct inode *inode,
                                    const struct fuse_file_info *info);

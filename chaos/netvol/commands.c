@@ -76,28 +76,26 @@ static const char *run_get(struct order *order)
 
 /* ---- rules ---- */
 
-static bool take_option(struct rule_order *rule, const char *word)
+static bool take_option(struct rule_order *rule, char *word)
 {
-    const char *value = strchr(word, '=');
-    size_t length = value ? (size_t) (value - word) : 0;
     uint64_t late = 0;
+    char *value = strchr(word, '=');
 
     if (!value)
         return false;
-    value++;
-    if (strncmp(word, "after", length) == 0)
+    *value++ = '\0';
+    if (strcmp(word, "after") == 0)
         return words_count(value, &rule->after);
-    if (strncmp(word, "count", length) == 0)
+    if (strcmp(word, "count") == 0)
         return words_count(value, &rule->count_max);
-    if (strncmp(word, "seed", length) == 0)
+    if (strcmp(word, "seed") == 0)
         return words_count(value, &rule->seed);
-    if (strncmp(word, "probability", length) == 0)
+    if (strcmp(word, "probability") == 0)
         return words_number(value, 0, 1, &rule->probability);
-    if (strncmp(word, "late", length) == 0 && words_count(value, &late) && late <= 1) {
-        rule->late = late == 1;
-        return rule->effect == RULE_FAIL;
-    }
-    return false;
+    if (strcmp(word, "late") != 0 || rule->effect != RULE_FAIL || !words_count(value, &late))
+        return false;
+    rule->late = late == 1;
+    return late <= 1;
 }
 
 /* Words: node, operation, pattern, then from `options` on what narrows the rule down. */
@@ -246,7 +244,7 @@ static const char *run_nodes(struct order *order)
         (void) pthread_mutex_lock(&node->inodes.lock);
         text_append_format(order->reply,
                            ", \"inodes\": %zu, \"open\": %u, \"gone\": ", node->inodes.count,
-                           atomic_load(&node->open_handles));
+                           node->handle_count);
         (void) pthread_mutex_unlock(&node->inodes.lock);
         text_append_format(order->reply, gone ? "\"%s\"}" : "null}",
                            gone ? strerrorname_np(gone) : "");

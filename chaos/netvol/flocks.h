@@ -7,17 +7,12 @@
 #define MEMSYNC_CHAOS_FLOCKS_H
 
 #include "chaos/netvol/call.h"
-
-struct file {
-    int fd;
-    struct inode *inode;
-    int lock; /* within the node: LOCK_UN, LOCK_SH or LOCK_EX; guarded by the table's lock */
-};
+#include "chaos/netvol/handles.h"
 
 /* LOCK_SH, LOCK_EX or LOCK_UN, with LOCK_NB or without. An errno, or 0. */
-MUST_CHECK int flocks_set(const struct call *call, struct file *file, int wanted);
+MUST_CHECK int flocks_set(const struct call *call, struct handle *handle, int wanted);
 
 /* Gives up what it holds within the node. */
-void flocks_drop(struct node *node, struct file *file);
+void flocks_drop(struct node *node, struct handle *handle);
 
 #endif

@@ -21,7 +21,7 @@
 #define SILLY_NAME_SIZE 24
 
 struct listing;
-struct file;
+struct handle;
 
 /* A name that was looked for in vain. */
 struct absent {
@@ -56,7 +56,7 @@ struct inode {
 
     /* Locks within the node (flocks.h). */
     unsigned lock_readers;
-    const struct file *lock_writer;
+    const struct handle *lock_writer;
 };
 
 struct inode_table {

@@ -1,5 +1,6 @@
 #include "chaos/netvol/node.h"
 
+#include "chaos/netvol/handles.h"
 #include "chaos/netvol/ops.h"
 #include "core/clock.h"
 
@@ -138,6 +139,7 @@ void node_close(struct node *node)
         fuse_session_unmount(node->session);
         fuse_session_destroy(TAKE_PTR(node->session));
     }
+    handles_close_all(node);
     if (node->inodes.buckets)
         inodes_destroy(&node->inodes);
     cleanup_close(&node->ended_fd);

@@ -22,14 +22,15 @@ struct node {
 
     struct knobs knobs;
     _Atomic uint64_t counts[OPERATION_COUNT];
-    _Atomic int gone;              /* 0, or the errno that everything fails with */
-    _Atomic uint64_t epoch;        /* how often the root was exchanged */
-    struct inode *_Atomic root;    /* stays known as long as the node does */
-    _Atomic unsigned open_handles; /* files and directories */
+    _Atomic int gone;           /* 0, or the errno that everything fails with */
+    _Atomic uint64_t epoch;     /* how often the root was exchanged */
+    struct inode *_Atomic root; /* stays known as long as the node does */
     _Atomic bool stopping;
     _Atomic bool ended;
     _Atomic uint64_t silly_names;
     struct inode_table inodes;
+    struct handle *handles; /* what is open; guarded by the table's lock */
+    unsigned handle_count;
 };
 
 /* Opens the backing directory; takes no mount yet. An errno, or 0. */

@@ -1,4 +1,5 @@
 #include "chaos/netvol/call.h"
+#include "chaos/netvol/handles.h"
 #include "chaos/netvol/ops.h"
 #include "chaos/netvol/view.h"
 
@@ -7,11 +8,11 @@
 #include <limits.h>
 #include <sys/statvfs.h>
 
-void ops_getattr(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *handle)
+void ops_getattr(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_getattr, .number = number};
 
-    (void) handle; /* the same file */
+    (void) info; /* the same file */
     if (call_begin(&call))
         call_answer_attributes(&call);
 }
@@ -45,7 +46,7 @@ static int set_owner(const struct inode *inode, const struct stat *wanted, int w
 
 /* An errno, or 0. */
 static int set_attributes(const struct call *call, const struct stat *wanted, int which,
-                          const struct fuse_file_info *handle)
+                          const struct fuse_file_info *info)
 {
     const int times = FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |
                       FUSE_SET_ATTR_MTIME_NOW;
@@ -58,21 +59,21 @@ static int set_attributes(const struct call *call, const struct stat *wanted, in
     if (result == 0 && which & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
         result = set_owner(call->inode, wanted, which);
     if (result == 0 && which & FUSE_SET_ATTR_SIZE)
-        result = handle ? ftruncate(ops_file_fd(handle), wanted->st_size)
-                        : truncate(path, wanted->st_size);
+        result = info ? ftruncate(handle_of(info)->fd, wanted->st_size)
+                      : truncate(path, wanted->st_size);
     if (result == 0 && which & times)
         result = set_times(call->node, call->inode, wanted, which);
     return result < 0 ? errno : 0;
 }
 
 void ops_setattr(fuse_req_t request, fuse_ino_t number, struct stat *wanted, int which,
-                 struct fuse_file_info *handle)
+                 struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_setattr, .number = number};
 
     if (!call_begin(&call))
         return;
-    int error = set_attributes(&call, wanted, which, handle);
+    int error = set_attributes(&call, wanted, which, info);
     view_changed(call.node, call.inode);
     if (error)
         call_answer(&call, error);

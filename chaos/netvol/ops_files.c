@@ -1,7 +1,6 @@
 #include "chaos/netvol/call.h"
 #include "chaos/netvol/flocks.h"
 #include "chaos/netvol/ops.h"
-#include "chaos/netvol/silly.h"
 #include "chaos/netvol/view.h"
 
 #include <errno.h>
@@ -9,16 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/file.h>
-
-static struct file *file_of(const struct fuse_file_info *handle)
-{
-    return (struct file *) (uintptr_t) handle->fh;
-}
-
-int ops_file_fd(const struct fuse_file_info *handle)
-{
-    return file_of(handle)->fd;
-}
 
 /* ---- open and close ---- */
 
@@ -29,34 +18,22 @@ static int backing_flags(int flags)
 }
 
 /* Takes over the descriptor. NULL: no memory. */
-static struct file *open_file(struct node *node, struct inode *inode, int fd,
-                              struct fuse_file_info *handle)
+static struct handle *open_file(struct node *node, struct inode *inode, int fd,
+                                struct fuse_file_info *info)
 {
-    struct file *file = malloc(sizeof *file);
+    struct handle *handle = handle_open(node, inode, fd, true);
 
-    if (!file) {
-        (void) close(fd);
-        return NULL;
-    }
-    *file = (struct file){.fd = fd, .inode = inode, .lock = LOCK_UN};
-    silly_note_open(node, inode);
-    handle->fh = (uint64_t) (uintptr_t) file;
+    info->fh = (uint64_t) (uintptr_t) handle;
     /* Without a cache the kernel does not believe the attributes where a file ends, either. */
-    handle->direct_io = knobs_get(&node->knobs, KNOB_DATA_CACHE_S) <= 0;
-    handle->keep_cache =
-        !handle->direct_io && view_may_keep(node, KNOB_DATA_CACHE_S, &inode->data_cached_ns);
-    return file;
+    info->direct_io = knobs_get(&node->knobs, KNOB_DATA_CACHE_S) <= 0;
+    /* Who has nothing to send hears of no error when it closes. */
+    info->noflush = (info->flags & O_ACCMODE) == O_RDONLY;
+    info->keep_cache =
+        !info->direct_io && view_may_keep(node, KNOB_DATA_CACHE_S, &inode->data_cached_ns);
+    return handle;
 }
 
-static void close_file(struct node *node, struct file *file)
-{
-    flocks_drop(node, file);
-    (void) close(file->fd);
-    silly_note_close(node, file->inode);
-    free(file);
-}
-
-void ops_open(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *handle)
+void ops_open(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_open, .number = number};
     char path[INODE_PATH_SIZE];
@@ -64,18 +41,18 @@ void ops_open(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *hand
     if (!call_begin(&call))
         return;
     inode_path(call.inode, path);
-    int fd = open(path, backing_flags(handle->flags));
+    int fd = open(path, backing_flags(info->flags));
     if (fd < 0) {
         call_answer(&call, errno);
         return;
     }
-    if (handle->flags & O_TRUNC)
+    if (info->flags & O_TRUNC)
         view_changed(call.node, call.inode);
-    struct file *file = open_file(call.node, call.inode, fd, handle);
-    if (!file)
+    struct handle *handle = open_file(call.node, call.inode, fd, info);
+    if (!handle)
         call_answer(&call, ENOMEM);
-    else if (!call_answer_open(&call, handle))
-        close_file(call.node, file);
+    else if (!call_answer_open(&call, info))
+        handle_close(call.node, handle);
 }
 
 /* Opens the file that may have to be made. An errno, or 0 with an inode that is counted. */
@@ -106,7 +83,7 @@ static int make_file(const struct call *call, int flags, mode_t mode, int *ret_f
 }
 
 void ops_create(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode,
-                struct fuse_file_info *handle)
+                struct fuse_file_info *info)
 {
     struct call call = {.request = request,
                         .operation = OPERATION_create,
@@ -117,37 +94,37 @@ void ops_create(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t 
 
     if (!call_begin(&call))
         return;
-    int error = make_file(&call, handle->flags, mode, &fd, &inode);
+    int error = make_file(&call, info->flags, mode, &fd, &inode);
     view_changed_entry(call.node, call.inode, name);
     if (error) {
         call_answer(&call, error);
         return;
     }
     view_changed(call.node, inode);
-    struct file *file = open_file(call.node, inode, fd, handle);
-    if (!file) {
+    struct handle *handle = open_file(call.node, inode, fd, info);
+    if (!handle) {
         node_forget(call.node, inode, 1);
         call_answer(&call, ENOMEM);
-    } else if (!call_answer_create(&call, inode, handle)) {
-        close_file(call.node, file);
+    } else if (!call_answer_create(&call, inode, info)) {
+        handle_close(call.node, handle);
+        node_forget(call.node, inode, 1);
     }
 }
 
-void ops_release(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *handle)
+void ops_release(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_release, .number = number};
-    bool goes_on = call_begin(&call);
+    int error = call_begin_close(&call);
 
-    /* Whatever a rule says: the kernel knows nothing of it any more. */
-    close_file(call.node, file_of(handle));
-    if (goes_on)
-        call_answer(&call, 0);
+    /* Before the answer: after it the kernel may forget the inode. */
+    handle_close(call.node, handle_of(info));
+    call_answer(&call, error);
 }
 
 /* ---- reading and writing ---- */
 
 void ops_read(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset,
-              struct fuse_file_info *handle)
+              struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_read, .number = number};
     AUTO_FREE char *bytes = NULL;
@@ -157,7 +134,7 @@ void ops_read(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset,
     if (size > call.bytes_max)
         size = call.bytes_max;
     bytes = malloc(size + 1);
-    ssize_t got = bytes ? pread(ops_file_fd(handle), bytes, size, offset) : -1;
+    ssize_t got = bytes ? pread(handle_of(info)->fd, bytes, size, offset) : -1;
     int error = got < 0 ? errno : 0;
     call_note(&call, ", \"offset\": %" PRIi64 ", \"size\": %zd", (int64_t) offset, got);
     if (error)
@@ -167,7 +144,7 @@ void ops_read(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset,
 }
 
 void ops_write(fuse_req_t request, fuse_ino_t number, const char *bytes, size_t size, off_t offset,
-               struct fuse_file_info *handle)
+               struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_write, .number = number};
 
@@ -175,7 +152,7 @@ void ops_write(fuse_req_t request, fuse_ino_t number, const char *bytes, size_t 
         return;
     if (size > call.bytes_max)
         size = call.bytes_max;
-    ssize_t written = pwrite(ops_file_fd(handle), bytes, size, offset);
+    ssize_t written = pwrite(handle_of(info)->fd, bytes, size, offset);
     int error = written < 0 ? errno : 0;
     view_changed(call.node, call.inode);
     call_note(&call, ", \"offset\": %" PRIi64 ", \"size\": %zd", (int64_t) offset, written);
@@ -186,25 +163,25 @@ void ops_write(fuse_req_t request, fuse_ino_t number, const char *bytes, size_t 
 }
 
 /* A close: here a client would send what it still has. */
-void ops_flush(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *handle)
+void ops_flush(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_flush, .number = number};
 
-    (void) handle;
+    (void) info;
     if (call_begin(&call))
         call_answer(&call, 0);
 }
 
-void ops_fsync(fuse_req_t request, fuse_ino_t number, int data_only, struct fuse_file_info *handle)
+void ops_fsync(fuse_req_t request, fuse_ino_t number, int data_only, struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_fsync, .number = number};
-    int fd = ops_file_fd(handle);
+    int fd = handle_of(info)->fd;
 
     if (call_begin(&call))
         call_answer(&call, (data_only ? fdatasync(fd) : fsync(fd)) < 0 ? errno : 0);
 }
 
-void ops_flock(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *handle, int wanted)
+void ops_flock(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info, int wanted)
 {
     struct call call = {.request = request, .operation = OPERATION_flock, .number = number};
 
@@ -213,5 +190,5 @@ void ops_flock(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *han
               : wanted & LOCK_EX ? "EX"
                                  : "SH");
     if (call_begin(&call))
-        call_answer(&call, flocks_set(&call, file_of(handle), wanted));
+        call_answer(&call, flocks_set(&call, handle_of(info), wanted));
 }

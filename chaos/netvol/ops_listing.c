@@ -1,4 +1,5 @@
 #include "chaos/netvol/call.h"
+#include "chaos/netvol/handles.h"
 #include "chaos/netvol/ops.h"
 #include "chaos/netvol/trace.h"
 #include "chaos/netvol/view.h"
@@ -9,67 +10,44 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* An open directory. What is read from it is one moment's listing, until it is read from its
- * beginning again. The kernel reads one at a time. */
-struct directory {
-    int fd;
-    struct listing *listing;
-};
-
-static struct directory *directory_of(const struct fuse_file_info *handle)
-{
-    return (struct directory *) (uintptr_t) handle->fh;
-}
-
-static void close_directory(struct node *node, struct directory *directory)
-{
-    listing_drop(&directory->listing);
-    (void) close(directory->fd);
-    free(directory);
-    atomic_fetch_sub(&node->open_handles, 1);
-}
-
-void ops_opendir(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *handle)
+void ops_opendir(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_opendir, .number = number};
 
     if (!call_begin(&call))
         return;
-    struct directory *directory = calloc(1, sizeof *directory);
-    if (!directory) {
+    int fd = openat(call.inode->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        call_answer(&call, errno);
+        return;
+    }
+    struct handle *handle = handle_open(call.node, call.inode, fd, false);
+    if (!handle) {
         call_answer(&call, ENOMEM);
         return;
     }
-    atomic_fetch_add(&call.node->open_handles, 1);
-    directory->fd = openat(call.inode->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory->fd < 0) {
-        call_answer(&call, errno);
-        close_directory(call.node, directory);
-        return;
-    }
-    handle->fh = (uint64_t) (uintptr_t) directory;
-    handle->cache_readdir = knobs_get(&call.node->knobs, KNOB_LISTING_CACHE_S) > 0;
-    handle->keep_cache = handle->cache_readdir && view_may_keep(call.node, KNOB_LISTING_CACHE_S,
-                                                                &call.inode->listing_cached_ns);
-    if (!call_answer_open(&call, handle))
-        close_directory(call.node, directory);
+    info->fh = (uint64_t) (uintptr_t) handle;
+    info->cache_readdir = knobs_get(&call.node->knobs, KNOB_LISTING_CACHE_S) > 0;
+    info->keep_cache = info->cache_readdir && view_may_keep(call.node, KNOB_LISTING_CACHE_S,
+                                                            &call.inode->listing_cached_ns);
+    if (!call_answer_open(&call, info))
+        handle_close(call.node, handle);
 }
 
-void ops_releasedir(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *handle)
+void ops_releasedir(fuse_req_t request, fuse_ino_t number, struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_releasedir, .number = number};
-    bool goes_on = call_begin(&call);
+    int error = call_begin_close(&call);
 
-    close_directory(call.node, directory_of(handle));
-    if (goes_on)
-        call_answer(&call, 0);
+    /* Before the answer: after it the kernel may forget the inode. */
+    handle_close(call.node, handle_of(info));
+    call_answer(&call, error);
 }
 
-void ops_fsyncdir(fuse_req_t request, fuse_ino_t number, int data_only,
-                  struct fuse_file_info *handle)
+void ops_fsyncdir(fuse_req_t request, fuse_ino_t number, int data_only, struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_fsyncdir, .number = number};
-    int fd = directory_of(handle)->fd;
+    int fd = handle_of(info)->fd;
 
     if (call_begin(&call))
         call_answer(&call, (data_only ? fdatasync(fd) : fsync(fd)) < 0 ? errno : 0);
@@ -149,7 +127,7 @@ static void fill(struct filling *filling, const struct listing *listing, size_t 
 }
 
 static void read_directory(struct call *call, size_t size, off_t offset, bool plus,
-                           struct directory *directory)
+                           struct handle *handle)
 {
     AUTO_FREE char *bytes = NULL;
     int error = 0;
@@ -162,9 +140,10 @@ static void read_directory(struct call *call, size_t size, off_t offset, bool pl
         call_answer(call, call->late_error);
         return;
     }
-    if (offset == 0 || !directory->listing) {
-        listing_drop(&directory->listing);
-        error = view_listing(call->node, call->inode, &directory->listing);
+    /* One moment's names, until they are read from the beginning again. */
+    if (offset == 0 || !handle->listing) {
+        listing_drop(&handle->listing);
+        error = view_listing(call->node, call->inode, &handle->listing);
     }
     bytes = malloc(size);
     if (error || !bytes) {
@@ -172,22 +151,22 @@ static void read_directory(struct call *call, size_t size, off_t offset, bool pl
         return;
     }
     struct filling filling = {.call = call, .bytes = bytes, .size = size, .plus = plus};
-    fill(&filling, directory->listing, (size_t) offset);
+    fill(&filling, handle->listing, (size_t) offset);
     call_answer_bytes(call, bytes, filling.used);
 }
 
 void ops_readdir(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset,
-                 struct fuse_file_info *handle)
+                 struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_readdir, .number = number};
 
-    read_directory(&call, size, offset, false, directory_of(handle));
+    read_directory(&call, size, offset, false, handle_of(info));
 }
 
 void ops_readdirplus(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset,
-                     struct fuse_file_info *handle)
+                     struct fuse_file_info *info)
 {
     struct call call = {.request = request, .operation = OPERATION_readdir, .number = number};
 
-    read_directory(&call, size, offset, true, directory_of(handle));
+    read_directory(&call, size, offset, true, handle_of(info));
 }

@@ -52,6 +52,15 @@ static int claim_name(struct node *node, struct inode *inode, const struct inode
     return error;
 }
 
+/* By the inode: the name may stand for another file by now. */
+static int link_second_name(const struct inode *inode, const struct inode *dir)
+{
+    char path[INODE_PATH_SIZE];
+
+    inode_path(inode, path);
+    return linkat(AT_FDCWD, path, dir->fd, inode->silly_name, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
+}
+
 int silly_keep(struct node *node, struct inode *dir, const char *name, struct inode **ret)
 {
     struct inode *inode = NULL;
@@ -61,15 +70,16 @@ int silly_keep(struct node *node, struct inode *dir, const char *name, struct in
         inodes_look_up(&node->inodes, dir, name, &inode) != 0)
         return 0;
     int error = claim_name(node, inode, dir, name);
-    if (!error && linkat(dir->fd, name, dir->fd, inode->silly_name, 0) < 0) {
-        error = errno;
-        silly_settle(node, inode, false);
-        return error;
-    }
-    if (!error)
-        *ret = inode;
-    else
+    if (error) {
         node_forget(node, inode, 1);
+    } else {
+        error = link_second_name(inode, dir);
+        if (error)
+            silly_settle(node, inode, false);
+        else
+            *ret = inode;
+    }
+    /* Nobody has it open, or another node was faster and it is gone already. */
     return error == ENOENT ? 0 : error;
 }
 
@@ -93,7 +103,6 @@ void silly_note_open(struct node *node, struct inode *inode)
     (void) pthread_mutex_lock(&node->inodes.lock);
     inode->opens++;
     (void) pthread_mutex_unlock(&node->inodes.lock);
-    atomic_fetch_add(&node->open_handles, 1);
 }
 
 void silly_note_close(struct node *node, struct inode *inode)
@@ -105,5 +114,4 @@ void silly_note_close(struct node *node, struct inode *inode)
         name = take_name_locked(inode);
     (void) pthread_mutex_unlock(&node->inodes.lock);
     remove_name(&name);
-    atomic_fetch_sub(&node->open_handles, 1);
 }

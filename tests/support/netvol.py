@@ -29,6 +29,8 @@ from process import BUILD, skip, wait_until
 
 EXIT_NO_FUSE = 3
 MNT_DETACH = 2
+MS_REMOUNT = 32
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class NetvolError(Exception):
@@ -91,17 +93,17 @@ class Rules:
         self.of_volume = volume
         self.number = number
 
-    def command(self, name, *words):
+    def say(self, name, *words):
         return self.of_volume.command(name, self.number, *words)
 
     def set(self, knob, value, operation=None):
-        self.command("set", knob, value, *([operation] if operation else []))
+        self.say("set", knob, value, *([operation] if operation else []))
 
     def rule(self, name, *words, **options):
         """A rule; `options` are after, count, probability, seed and, for fail, late=True."""
         told = [f"{key}={int(value) if isinstance(value, bool) else value}"
                 for key, value in options.items() if value is not None]
-        return Rule(self.of_volume, self.command(name, *words, *told))
+        return Rule(self.of_volume, self.say(name, *words, *told))
 
     def fail(self, operation, pattern, errno_name, **options):
         return self.rule("fail", operation, pattern, errno_name, **options)
@@ -116,17 +118,17 @@ class Rules:
         return self.rule("delay", operation, pattern, microseconds, **options)
 
     def gone(self, errno_name):
-        self.command("gone", errno_name)
+        self.say("gone", errno_name)
 
     def back(self):
-        self.command("back")
+        self.say("back")
 
     def swap(self, path):
-        self.command("swap", path)
+        self.say("swap", path)
 
     def counts(self):
         """Operations by kind since the start."""
-        return self.command("counts")
+        return self.say("counts")
 
 
 class Node(Rules):
@@ -137,14 +139,20 @@ class Node(Rules):
         self.path = path
 
     def get(self, knob):
-        return self.command("get", knob)
+        return self.say("get", knob)
 
     def knobs(self):
-        return self.command("get")
+        return self.say("get")
 
     def state(self):
         """How many inodes it knows, how many handles are open, and what it is gone with."""
         return self.of_volume.command("nodes")[self.number]
+
+    def forget(self):
+        """Has the kernel forget the names that nobody uses; attributes and data of other files go with them."""
+        if LIBC.mount(None, os.fsencode(self.path), None, MS_REMOUNT, None) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), self.path)
 
 
 class Netvol(Rules):
@@ -158,6 +166,7 @@ class Netvol(Rules):
         self.nodes = [Node(self, number, os.path.join(directory, f"node{number}"))
                       for number in range(nodes)]
         self.connection = None
+        self.answers = None
         self.lock = threading.Lock()
         program = binary("chaos/netvol/netvol", BUILD)
         if not os.path.exists(program):
@@ -176,7 +185,7 @@ class Netvol(Rules):
         if self.process.stdout.readline() != b"ready\n":
             problem = self.process.stderr.read().decode(errors="replace").strip()
             code = self.process.wait(10)
-            self.close_pipes()
+            self.disconnect()
             if code == EXIT_NO_FUSE:
                 skip(f"no mounts by FUSE are possible here: {problem}")
             raise AssertionError(f"netvol ended with {code}: {problem}")
@@ -231,16 +240,13 @@ class Netvol(Rules):
 
     # ---- the end ----
 
-    def close_pipes(self):
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            pipe.close()
+    def disconnect(self):
+        for file in (self.answers, self.connection, self.process.stdin, self.process.stdout, self.process.stderr):
+            if file:
+                file.close()
 
     def close(self, timeout_s=20.0):
         """Ends the program; its exit code. What it said on standard error is a failure."""
-        if self.connection:
-            self.answers.close()
-            self.connection.close()
-            self.connection = None
         if self.process.stdin.closed:
             return self.process.returncode
         self.process.terminate()
@@ -250,10 +256,10 @@ class Netvol(Rules):
             self.process.kill()
             code = self.process.wait()
         said = self.process.stderr.read().decode(errors="replace")
-        self.close_pipes()
+        self.disconnect()
         for node in self.nodes:
             if os.path.ismount(node.path):
-                ctypes.CDLL(None).umount2(os.fsencode(node.path), MNT_DETACH)
+                LIBC.umount2(os.fsencode(node.path), MNT_DETACH)
         if code != 0 or said:
             raise AssertionError(f"netvol ended with {code}: {said}")
         return code
