@@ -198,8 +198,13 @@ $(MUTANT_PROGRAMS): $(MUTANT_OBJECTS) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(MUTANT_WRAPS) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 
+$(MUTANT_DIR)/chaos/netvol/netvol: $(NETVOL_PROGRAM)
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
 .PHONY: mutant-programs
-mutant-programs: $(MUTANT_PROGRAMS) $(addprefix $(MUTANT_DIR)/,$(MUTANT_UNITS))
+mutant-programs: $(MUTANT_PROGRAMS) $(addprefix $(MUTANT_DIR)/,$(MUTANT_UNITS)) \
+	$(if $(NETVOL_PROGRAM),$(MUTANT_DIR)/chaos/netvol/netvol)
 
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(UNIT))
 RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)

@@ -25,7 +25,13 @@
     X(NO_COMPARE_AFTER_JOIN)     /* a search trusts the refresh that it joined */                  \
     X(RECOVER_MANIFEST_FIRST)    /* a roll-back restores the manifest before the facts */          \
     X(JOURNAL_NOT_EXCLUSIVE)     /* the journal replaces whatever lies there */                    \
-    X(NO_OVERTAKEN_CHECK)        /* a commit does not look whether it was overtaken */
+    X(NO_OVERTAKEN_CHECK)        /* a commit does not look whether it was overtaken */             \
+    X(UNFORCED)                  /* attributes may come from the client's cache */                 \
+    X(STAT_ONLY)                 /* a compare believes attributes, and reads no manifest */        \
+    X(PROBE_NOT_LIST)            /* names are looked up that no listing has shown */               \
+    X(NO_LATER_LOOK)             /* a refresh is not followed by a look after the caches' time */  \
+    X(CLEAN_AT_ONCE)             /* a stamp is trusted without waiting */                          \
+    X(NO_GRACE)                  /* locks that reach nobody are proof that a writer is dead */
 
 #define MUTANT_ENUM(name) MUTANT_##name,
 enum mutant { MUTANTS(MUTANT_ENUM) MUTANT_COUNT };

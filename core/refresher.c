@@ -506,7 +506,7 @@ static void schedule_second_look(struct refresh *refresh)
     uint64_t settle_ms = volume_settle_ns(refresh->store->volume) / NS_PER_MS;
     unsigned wishes = 0;
 
-    if (!refresh->result->installed)
+    if (!refresh->result->installed || MUTANT(NO_LATER_LOOK))
         return;
     if (refresh->unsettled)
         wishes |= REFRESH_WISH_SETTLE;

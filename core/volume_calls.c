@@ -1,4 +1,5 @@
 /* The real calls, and the wrappers that repeat an interrupted one. */
+#include "core/mutant.h"
 #include "core/volume_private.h"
 #include "core/volume_stuck.h"
 
@@ -93,7 +94,8 @@ static int real_open_beneath(int dir_fd, const char *path, int flags, mode_t mod
 
 static int real_stat_forced(int fd, const char *path, struct statx *ret)
 {
-    int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_FORCE_SYNC;
+    int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT |
+                (MUTANT(UNFORCED) ? AT_STATX_SYNC_AS_STAT : AT_STATX_FORCE_SYNC);
 
     if (path[0] == '\0')
         flags |= AT_EMPTY_PATH;

@@ -1,6 +1,7 @@
 #include "core/volume_recover.h"
 
 #include "core/clock.h"
+#include "core/mutant.h"
 #include "core/pause_point.h"
 #include "core/volume_private.h"
 #include "core/volume_rollback.h"
@@ -261,7 +262,8 @@ static enum status deal_with(struct volume_recovery *recovery, const struct volu
     status = note(recovery, bucket, finding.journal, &finding.stamp, &first_ns);
     if (status != STATUS_OK)
         return status;
-    if (!recovery->locks_reach_all_nodes && clock_monotonic_ns() - first_ns < recovery->grace_ns) {
+    if (!MUTANT(NO_GRACE) && !recovery->locks_reach_all_nodes &&
+        clock_monotonic_ns() - first_ns < recovery->grace_ns) {
         *ret = RECOVER_WAITING;
         return STATUS_OK;
     }

@@ -28,6 +28,10 @@ TOGETHER = {
     "RECOVER_MANIFEST_FIRST": ["NO_SECOND_LOOK", "NO_LOOK_AFTER_CAPTURE"],
 }
 
+# Rules that matter on network volumes only: it is such a volume that has to notice.
+OF_NETWORKS = ("UNFORCED", "STAT_ONLY", "PROBE_NOT_LIST", "NO_LATER_LOOK", "CLEAN_AT_ONCE", "NO_GRACE")
+NETWORK_SCENARIOS = (("network", "tests/integration/test_network.py", ("-f",)),)
+
 # What is run, in this order: name, program below the mutant's build, arguments.
 SCENARIOS = (
     ("replay", "chaos/replay/run", ()),
@@ -67,7 +71,7 @@ def build(names, verbose):
 
 def failures(output):
     """The names of what went red: schedules, tests, scenarios."""
-    found = re.findall(r"^(?:FAILED|\[FAIL\]) ([\w:-]+)", output, re.M)
+    found = re.findall(r"^(?:FAILED|\[FAIL\]|FAIL:|ERROR:) ([\w:-]+)", output, re.M)
     return found or [line.strip() for line in output.splitlines() if line.strip()][-1:] or ["it said nothing"]
 
 
@@ -75,7 +79,9 @@ def run_scenario(directory, program, arguments, verbose):
     """What went red."""
     path = directory / program
     command = [str(path), *arguments]
-    if program.endswith(".py"):
+    if program.startswith("tests/integration/"):
+        command = [sys.executable, str(ROOT / program), *arguments]
+    elif program.endswith(".py"):
         command = [sys.executable, str(ROOT / program), "--build", str(directory), *arguments]
     environment = {**os.environ, "MEMSYNC_BUILD": str(directory)}
     try:
@@ -96,10 +102,16 @@ def there_is(directory, program):
     return (ROOT / program if program.endswith(".py") else directory / program).exists()
 
 
+def scenarios_for(names):
+    if not names:
+        return SCENARIOS + NETWORK_SCENARIOS
+    return NETWORK_SCENARIOS if names[0] in OF_NETWORKS else SCENARIOS
+
+
 def judge(names, verbose, ignored=()):
     """(scenario, what went red), or None for a survivor. `ignored`: (scenario, name) that count for nothing."""
     directory = build(names, verbose)
-    for name, program, arguments in SCENARIOS:
+    for name, program, arguments in scenarios_for(names):
         if there_is(directory, program):
             red = [each for each in run_scenario(directory, program, arguments, verbose)
                    if (name, each) not in ignored]
