@@ -5,6 +5,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import shutil
 import signal
 import socket
@@ -16,7 +17,7 @@ import time
 import unittest
 
 from netvol import EXIT_NO_FUSE, Netvol, NetvolError
-from process import BUILD, binary, skip, wait_until
+from process import BUILD, ROOT, binary, skip, wait_until
 
 AT_FDCWD, AT_STATX_FORCE_SYNC = -100, 0x2000
 STATX_BASIC_STATS, STATX_SIZE_AT, STATX_SIZE = 0x7ff, 40, 256
@@ -242,6 +243,12 @@ class Control(VolumeCase):
         self.assertEqual(self.nodes[1].get("flock"), "none")
         self.nodes[0].set("latency_us", 7, operation="read")
         self.assertEqual({name for name, value in self.nodes[0].get("latency_us").items() if value}, {"read"})
+
+    def test_the_readme_names_everything(self):
+        text = read(os.path.join(ROOT, "chaos", "netvol", "README.md"))
+        named = [one.split(maxsplit=1)[0] for one in self.volume.command("help").split("; ")]
+        named += [*self.nodes[0].knobs(), *self.nodes[0].counts()]
+        self.assertEqual([name for name in named if not re.search(rf"`{name}[ `]", text)], [])
 
     def test_names_of_any_kind_pass_through_rules_and_trace(self):
         names = ["with blank", 'quote"d', "back\\slash", "new\nline", "\u00fcml\u00e4ut", os.fsdecode(b"\xff\xfe")]
@@ -841,7 +848,10 @@ class Renames(VolumeCase):
         renaming.result()
         self.assertEqual(read(self.b("file")), "new")
         self.assertLess(took_s(lambda: os.rename(self.a("file"), self.a("moved"))), 0.4)  # nothing to replace
-        self.fails("ENOENT", os.rename, self.a("missing"), self.a("moved"))
+        self.nodes[0].set("entry_cache_s", 60)
+        write(self.a("file"), "newer")
+        os.unlink(self.b("file"))
+        self.fails("ENOENT", os.rename, self.a("file"), self.a("moved"))  # only the server knows
         self.assertEqual(read(self.b("moved")), "new")
 
 
@@ -876,12 +886,13 @@ class SillyRenames(VolumeCase):
             self.fails("ESTALE", elsewhere.read)
 
     def test_a_removal_that_fails_leaves_no_second_name(self):
-        os.mkdir(self.a("directory"))
-        write(self.a("file"), "text")
+        self.nodes[0].set("entry_cache_s", 60)
+        for name in ("file", "other"):
+            write(self.a(name), name)
         with open(self.a("file"), "rb", buffering=0) as file:
-            self.fails("ENOENT", os.rename, self.a("missing"), self.a("file"))
-            self.fails("ENOTDIR", os.rename, self.a("directory"), self.a("file"))
-            self.assertEqual((self.silly(), file.read()), ([], b"text"))
+            os.unlink(self.b("other"))
+            self.fails("ENOENT", os.rename, self.a("other"), self.a("file"))  # the kernel believes in it
+            self.assertEqual((self.silly(), file.read()), ([], b"file"))
 
     def test_switched_off(self):
         self.volume.set("silly_rename", "off")
@@ -991,6 +1002,19 @@ class Told(VolumeCase):
                           for one in renamed], [(0, "d", "one", "d", "two", None)])
         self.assertTrue(all(one["begun_ns"] <= one["ended_ns"] for one in trace))
         self.assertEqual(self.volume.trace(), [])
+
+    def test_a_listing_in_several_answers(self):
+        names = [f"a_rather_long_name_of_a_file_{number:04}" for number in range(500)]
+        for name in names:
+            write(self.behind(name), "")
+        self.volume.trace_on()
+        self.assertEqual(sorted(os.listdir(self.a())), names)
+        answers = [one for one in self.volume.trace() if one["operation"] == "readdir"]
+        self.assertEqual(sorted(name for one in answers for name in one["names"]), names)
+        self.assertEqual([one["complete"] for one in answers if one["names"]][-1:], [True])
+        self.assertFalse(answers[0]["complete"])
+        self.assertEqual(answers[0]["offset"], 0)
+        self.assertGreaterEqual(answers[1]["offset"], len(answers[0]["names"]))  # with "." and ".."
 
     def test_what_a_listing_shows_is_what_a_cold_reader_looks_up(self):
         """The trace is good enough to find a look-up that no listing has shown."""
