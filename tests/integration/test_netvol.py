@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """The volume that misbehaves (chaos/netvol): each way of misbehaving is what it says, and otherwise it is a volume."""
 
+import contextlib
 import ctypes
 import errno
 import fcntl
+import io
 import os
 import re
 import shutil
@@ -15,6 +17,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 from netvol import EXIT_NO_FUSE, Netvol, NetvolError
 from process import BUILD, ROOT, binary, skip, wait_until
@@ -163,6 +166,22 @@ class Program(unittest.TestCase):
                 self.assertFalse(os.path.ismount(node))
                 self.assertFalse(os.path.exists(control))
 
+    def test_where_no_mounts_are_possible_tests_are_skipped(self):
+        if os.geteuid() != 0:
+            skip("needs root")
+        program = os.path.join(self.directory, "netvol")
+        for missing, launcher in (("permission", 'setpriv --bounding-set=-sys_admin "$@"'),
+                                  ("/dev/fuse", 'unshare -m sh -c "mount -t tmpfs none /dev; $*"')):
+            write(program, f'#!/bin/sh\nset -- {self.program} "$@"\nexec {launcher}\n')
+            os.chmod(program, 0o755)
+            directory = os.path.join(self.directory, str(len(missing)))
+            os.mkdir(directory)
+            with self.subTest(missing=missing), mock.patch("netvol.binary", return_value=program), \
+                    contextlib.redirect_stderr(io.StringIO()) as told, \
+                    self.assertRaisesRegex(unittest.SkipTest, "(?s)no mounts by FUSE are possible here: .*netvol: "):
+                Netvol(directory)
+            self.assertIn("SKIPPED: no mounts", told.getvalue())
+
     def test_a_second_one_does_not_take_the_socket(self):
         with Netvol(self.directory, nodes=1) as volume:
             other = os.path.join(self.directory, "other")
@@ -240,6 +259,7 @@ class Control(VolumeCase):
                 self.nodes[1].set(name, knob["most"])
                 self.assertNotEqual(self.nodes[0].get(name), self.nodes[1].get(name))
         self.assertEqual(set(self.nodes[0].knobs()), set(table))
+        self.assertEqual(table["flock"]["values"], ["across", "node", "none"])
         self.assertEqual(self.nodes[1].get("flock"), "none")
         self.nodes[0].set("latency_us", 7, operation="read")
         self.assertEqual({name for name, value in self.nodes[0].get("latency_us").items() if value}, {"read"})
