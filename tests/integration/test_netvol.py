@@ -211,6 +211,13 @@ class Program(unittest.TestCase):
                 with self.assertRaises(OSError):
                     os.pread(kept, 1, 0)
 
+    def test_one_that_was_killed_leaves_no_mount_to_the_next_test(self):
+        volume = Netvol(self.directory, nodes=2)
+        volume.process.kill()
+        with self.assertRaisesRegex(AssertionError, "ended with -9"):
+            volume.close()
+        self.assertNotIn(self.directory, read("/proc/mounts"))
+
     def test_it_ends_with_the_last_mount(self):
         volume = Netvol(self.directory, nodes=2)
         self.addCleanup(volume.disconnect)
