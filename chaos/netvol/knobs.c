@@ -140,15 +140,25 @@ void knobs_append(const struct knobs *knobs, enum knob knob, struct text *text)
         text_append_format(text, "%.12g", knobs_get(knobs, knob));
 }
 
+static void append_choices(const char *const *choices, struct text *text)
+{
+    for (unsigned i = 0; choices[i]; i++)
+        text_append_format(text, "%s\"%s\"", i ? ", " : ", \"values\": [", choices[i]);
+    text_append_char(text, ']');
+}
+
 void knobs_append_table(struct text *text)
 {
     for (unsigned i = 0; i < KNOB_COUNT; i++) {
         const struct knob_info *info = &knobs_table[i];
         text_append_format(text,
                            "%s{\"name\": \"%s\", \"unit\": \"%s\", \"least\": %.12g, "
-                           "\"most\": %.12g, \"at_start\": %.12g, \"what\": \"%s\"}",
+                           "\"most\": %.12g, \"at_start\": %.12g, \"what\": \"%s\"",
                            i ? ", " : "[", info->name, info->unit, info->least, info->most,
                            info->at_start, info->what);
+        if (info->choices)
+            append_choices(info->choices, text);
+        text_append_char(text, '}');
     }
     text_append_char(text, ']');
 }

@@ -13,10 +13,11 @@ static char *unquote(char *from)
     char *to = from;
 
     for (; *from && *from != '"'; from++) {
-        if (*from == '\\' && from[1])
-            *to++ = *++from == 'n' ? '\n' : *from;
-        else
-            *to++ = *from;
+        bool escaped = *from == '\\' && from[1];
+        from += escaped ? 1 : 0;
+        *to++ = *from;
+        if (escaped && *from == 'n')
+            to[-1] = '\n';
     }
     if (!*from)
         return NULL;

@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 """The volume that misbehaves (chaos/netvol): each way of misbehaving is what it says, and otherwise it is a volume."""
 
+import contextlib
 import ctypes
 import errno
 import fcntl
+import io
 import os
+import re
 import shutil
 import signal
 import socket
@@ -14,9 +17,10 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 from netvol import EXIT_NO_FUSE, Netvol, NetvolError
-from process import BUILD, binary, skip, wait_until
+from process import BUILD, ROOT, binary, skip, wait_until
 
 AT_FDCWD, AT_STATX_FORCE_SYNC = -100, 0x2000
 STATX_BASIC_STATS, STATX_SIZE_AT, STATX_SIZE = 0x7ff, 40, 256
@@ -162,6 +166,22 @@ class Program(unittest.TestCase):
                 self.assertFalse(os.path.ismount(node))
                 self.assertFalse(os.path.exists(control))
 
+    def test_where_no_mounts_are_possible_tests_are_skipped(self):
+        if os.geteuid() != 0:
+            skip("needs root")
+        program = os.path.join(self.directory, "netvol")
+        for missing, launcher in (("permission", 'setpriv --bounding-set=-sys_admin "$@"'),
+                                  ("/dev/fuse", 'unshare -m sh -c "mount -t tmpfs none /dev; $*"')):
+            write(program, f'#!/bin/sh\nset -- {self.program} "$@"\nexec {launcher}\n')
+            os.chmod(program, 0o755)
+            directory = os.path.join(self.directory, str(len(missing)))
+            os.mkdir(directory)
+            with self.subTest(missing=missing), mock.patch("netvol.binary", return_value=program), \
+                    contextlib.redirect_stderr(io.StringIO()) as told, \
+                    self.assertRaisesRegex(unittest.SkipTest, "(?s)no mounts by FUSE are possible here: .*netvol: "):
+                Netvol(directory)
+            self.assertIn("SKIPPED: no mounts", told.getvalue())
+
     def test_a_second_one_does_not_take_the_socket(self):
         with Netvol(self.directory, nodes=1) as volume:
             other = os.path.join(self.directory, "other")
@@ -190,6 +210,13 @@ class Program(unittest.TestCase):
                 self.assertFalse(os.path.exists(volume.socket_path))
                 with self.assertRaises(OSError):
                     os.pread(kept, 1, 0)
+
+    def test_one_that_was_killed_leaves_no_mount_to_the_next_test(self):
+        volume = Netvol(self.directory, nodes=2)
+        volume.process.kill()
+        with self.assertRaisesRegex(AssertionError, "ended with -9"):
+            volume.close()
+        self.assertNotIn(self.directory, read("/proc/mounts"))
 
     def test_it_ends_with_the_last_mount(self):
         volume = Netvol(self.directory, nodes=2)
@@ -239,9 +266,16 @@ class Control(VolumeCase):
                 self.nodes[1].set(name, knob["most"])
                 self.assertNotEqual(self.nodes[0].get(name), self.nodes[1].get(name))
         self.assertEqual(set(self.nodes[0].knobs()), set(table))
+        self.assertEqual(table["flock"]["values"], ["across", "node", "none"])
         self.assertEqual(self.nodes[1].get("flock"), "none")
         self.nodes[0].set("latency_us", 7, operation="read")
         self.assertEqual({name for name, value in self.nodes[0].get("latency_us").items() if value}, {"read"})
+
+    def test_the_readme_names_everything(self):
+        text = read(os.path.join(ROOT, "chaos", "netvol", "README.md"))
+        named = [one.split(maxsplit=1)[0] for one in self.volume.command("help").split("; ")]
+        named += [*self.nodes[0].knobs(), *self.nodes[0].counts()]
+        self.assertEqual([name for name in named if not re.search(rf"`{name}[ `]", text)], [])
 
     def test_names_of_any_kind_pass_through_rules_and_trace(self):
         names = ["with blank", 'quote"d', "back\\slash", "new\nline", "\u00fcml\u00e4ut", os.fsdecode(b"\xff\xfe")]
@@ -841,7 +875,10 @@ class Renames(VolumeCase):
         renaming.result()
         self.assertEqual(read(self.b("file")), "new")
         self.assertLess(took_s(lambda: os.rename(self.a("file"), self.a("moved"))), 0.4)  # nothing to replace
-        self.fails("ENOENT", os.rename, self.a("missing"), self.a("moved"))
+        self.nodes[0].set("entry_cache_s", 60)
+        write(self.a("file"), "newer")
+        os.unlink(self.b("file"))
+        self.fails("ENOENT", os.rename, self.a("file"), self.a("moved"))  # only the server knows
         self.assertEqual(read(self.b("moved")), "new")
 
 
@@ -876,12 +913,13 @@ class SillyRenames(VolumeCase):
             self.fails("ESTALE", elsewhere.read)
 
     def test_a_removal_that_fails_leaves_no_second_name(self):
-        os.mkdir(self.a("directory"))
-        write(self.a("file"), "text")
+        self.nodes[0].set("entry_cache_s", 60)
+        for name in ("file", "other"):
+            write(self.a(name), name)
         with open(self.a("file"), "rb", buffering=0) as file:
-            self.fails("ENOENT", os.rename, self.a("missing"), self.a("file"))
-            self.fails("ENOTDIR", os.rename, self.a("directory"), self.a("file"))
-            self.assertEqual((self.silly(), file.read()), ([], b"text"))
+            os.unlink(self.b("other"))
+            self.fails("ENOENT", os.rename, self.a("other"), self.a("file"))  # the kernel believes in it
+            self.assertEqual((self.silly(), file.read()), ([], b"file"))
 
     def test_switched_off(self):
         self.volume.set("silly_rename", "off")
@@ -991,6 +1029,19 @@ class Told(VolumeCase):
                           for one in renamed], [(0, "d", "one", "d", "two", None)])
         self.assertTrue(all(one["begun_ns"] <= one["ended_ns"] for one in trace))
         self.assertEqual(self.volume.trace(), [])
+
+    def test_a_listing_in_several_answers(self):
+        names = [f"a_rather_long_name_of_a_file_{number:04}" for number in range(500)]
+        for name in names:
+            write(self.behind(name), "")
+        self.volume.trace_on()
+        self.assertEqual(sorted(os.listdir(self.a())), names)
+        answers = [one for one in self.volume.trace() if one["operation"] == "readdir"]
+        self.assertEqual(sorted(name for one in answers for name in one["names"]), names)
+        self.assertEqual([one["complete"] for one in answers if one["names"]][-1:], [True])
+        self.assertFalse(answers[0]["complete"])
+        self.assertEqual(answers[0]["offset"], 0)
+        self.assertGreaterEqual(answers[1]["offset"], len(answers[0]["names"]))  # with "." and ".."
 
     def test_what_a_listing_shows_is_what_a_cold_reader_looks_up(self):
         """The trace is good enough to find a look-up that no listing has shown."""
