@@ -2,6 +2,7 @@
 #include "ipc/cli/doctor.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -10,6 +11,7 @@
 
 #define SPACE_BYTES_LOW (100ull << 20)
 #define INODES_LOW 1000
+#define USUAL_CACHE_S 60ul
 
 static const struct {
     unsigned long magic;
@@ -119,6 +121,59 @@ static bool has_option(const struct mount *mount, const char *option)
     }
 }
 
+/* The number behind `name` ("acdirmax="), or `otherwise`. */
+static unsigned long option_number(const struct mount *mount, const char *name,
+                                   unsigned long otherwise)
+{
+    size_t size = strlen(name);
+
+    for (const char *at = mount->options; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, size) == 0)
+            return strtoul(at + size, NULL, 10);
+    }
+    return otherwise;
+}
+
+static bool is_coherent(const struct mount *mount)
+{
+    static const char *const names[] = {"ceph", "gfs2", "ocfs2", "lustre", "gpfs"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (strcmp(mount->type, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* As the agent sees it, see volume.cache_ms. */
+static unsigned long cache_seconds(const struct mount *mount)
+{
+    if (is_coherent(mount) || (mount->kind == MOUNT_NFS && has_option(mount, "noac")))
+        return 0;
+    if (mount->kind != MOUNT_NFS)
+        return USUAL_CACHE_S;
+    unsigned long files = option_number(mount, "acregmax=", USUAL_CACHE_S);
+    unsigned long directories = option_number(mount, "acdirmax=", USUAL_CACHE_S);
+    return files > directories ? files : directories;
+}
+
+static void tell_cache_time(struct doctor *doctor)
+{
+    unsigned long seconds = cache_seconds(&doctor->mount);
+
+    if (doctor->mount.kind == MOUNT_LOCAL)
+        return;
+    if (seconds == 0)
+        doctor_find(doctor, LEVEL_OK, "caches", NULL, "listings of this mount are never old");
+    else
+        doctor_find(doctor, LEVEL_INFO, "caches",
+                    "set volume.cache_ms if you know how long this mount keeps listings",
+                    "freshness cannot be forced for certain: a listing may be %lu s old, so a "
+                    "scope that changed is looked at once more after that",
+                    seconds);
+}
+
 static void check_nfs_options(struct doctor *doctor)
 {
     static const char *const local_locks[] = {"nolock", "local_lock=all", "local_lock=flock"};
@@ -162,6 +217,7 @@ void doctor_check_mount(struct doctor *doctor)
                     "only after volume.recovery_grace_ms");
         break;
     }
+    tell_cache_time(doctor);
 }
 
 void doctor_check_space(struct doctor *doctor)

@@ -29,7 +29,8 @@ import scaling  # noqa: E402
 import searches  # noqa: E402
 import slow  # noqa: E402
 import writes  # noqa: E402
-from harness import Bench, heading  # noqa: E402
+from agent import AgentFailed  # noqa: E402
+from harness import Bench, MeasurementFailed, heading  # noqa: E402
 from options import positive, run  # noqa: E402
 
 MEASUREMENTS = {
@@ -104,23 +105,29 @@ def main():
     told = machine()
     begun = time.monotonic()
     bench = Bench(options)
+    failed = []
     try:
         print(f"{told['cpus']} x {told['model']}, Linux {told['kernel']}, load {told['load']:.1f}")
         print(heading(), flush=True)
         for name in chosen:
-            MEASUREMENTS[name](bench)
+            try:
+                MEASUREMENTS[name](bench)
+            except (MeasurementFailed, AgentFailed, AssertionError, OSError) as problem:
+                failed.append(name)
+                print(f"{name} FAILED: {problem}", flush=True)
     finally:
         bench.close()
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"machine": told, "quick": options.quick, "seconds": time.monotonic() - begun,
+                       "failed": failed,
                        "rows": [row._asdict() for row in bench.rows]}, file, indent=2)
     if options.charts:
         write_charts(bench, told)
     missed = sum(row.met is False for row in bench.rows)
     print(f"{len(bench.rows)} rows, {missed} targets missed, "
-          f"{time.monotonic() - begun:.0f} s")
-    return 0
+          f"{f'failed: ' + ', '.join(failed) + ', ' if failed else ''}{time.monotonic() - begun:.0f} s")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

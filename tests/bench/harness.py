@@ -27,6 +27,10 @@ QUIET_LOG = {"log": {"level": "warning"}}
 Row = collections.namedtuple("Row", "group what value unit p99 floor ratio target target_p99 met")
 
 
+class MeasurementFailed(Exception):
+    """A program that measures has ended without figures."""
+
+
 def is_rate(unit):
     return unit.endswith("/s")
 
@@ -99,8 +103,11 @@ class Bench:
     def tool(self, name, *arguments):
         """Runs one of the programs beside this file; its answer."""
         program = os.path.join(ROOT, self.build, "tests", "bench", name)
-        done = subprocess.run([program, *map(str, arguments)], stdout=subprocess.PIPE, check=True,
-                              stderr=None if self.options.verbose else subprocess.DEVNULL)
+        done = subprocess.run([program, *map(str, arguments)], stdout=subprocess.PIPE, check=False,
+                              stderr=None if self.options.verbose else subprocess.PIPE)
+        if done.returncode != 0:
+            said = (done.stderr or b"").decode(errors="replace").strip().splitlines()[-3:]
+            raise MeasurementFailed(f"{name} ended with {done.returncode}: {' / '.join(said)}")
         return json.loads(done.stdout)
 
     def agent(self, volume, index=None, config=None):

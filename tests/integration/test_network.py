@@ -3,8 +3,10 @@
 locks that do not lock, files that stay, volumes that go. Two nodes have an agent each; a third party works at the
 server, and so past all caches."""
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -15,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from agent import DEFAULT_AGENT, Client, RpcError
 from network import UNTOLD, NetworkCase
 from peer import Peer, RewritingPeer, Stopped, add, delete, fact_path, update
-from process import contents, states, wait_until
+from process import MEMSYNC, contents, states, wait_until
 
 CACHES_S = 60
 PROVEN = ("fresh", "refreshed")
@@ -317,6 +319,18 @@ class Watching(Nodes):
         self.peer.commit("u1", changes=[add("fact_9", "amber nine")])
         for agent in (a, b):
             self.expect_soon(agent, ["amber seven", "amber eight", "amber nine"])
+
+
+class Doctor(Nodes):
+    def test_it_tells_how_old_a_listing_may_be(self):
+        done = subprocess.run([MEMSYNC, "doctor", "--json", self.net.node(0).path], text=True,
+                              capture_output=True, timeout=60, check=False)
+        told = [one for one in json.loads(done.stdout)["findings"] if one["check"] == "caches"]
+        self.assertEqual([one["level"] for one in told], ["info"])
+        self.assertIn("60 s old", told[0]["message"])
+        self.assertIn("volume.cache_ms", told[0]["cure"])
+        a, _ = self.start(config=SECOND_LOOK)
+        self.assertEqual(a.rpc("status")["volume"]["settle_ms"], 5000)
 
 
 class Errors(Nodes):
