@@ -52,6 +52,10 @@ ifeq ($(FLAVOUR),tsan)
 FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS -fsanitize=thread -O1
 FLAVOUR_LDFLAGS := -fsanitize=thread
 endif
+ifeq ($(FLAVOUR),coverage)
+FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS --coverage -fprofile-update=atomic
+FLAVOUR_LDFLAGS := --coverage
+endif
 ifeq ($(FLAVOUR),fuzz)
 CC := $(CLANG)
 FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS -fsanitize=fuzzer-no-link,address,undefined \
@@ -244,6 +248,14 @@ asan: deps ## the tests under address and undefined-behaviour sanitizers
 tsan: deps ## races and server under the thread sanitizer
 	$(Q)$(SUBMAKE) FLAVOUR=tsan build/tsan/tests/race/run build/tsan/chaos/replay/run build/tsan/memsyncd build/tsan/memsync
 	$(Q)$(PYTHON) tests/run.py --build build/tsan --tsan $(TESTS)
+
+# Counts of an earlier run would be added to.
+.PHONY: coverage
+coverage: deps ## which pause points, log lines and errors of core/ no test reaches, and why
+	$(Q)$(SUBMAKE) FLAVOUR=coverage test-programs
+	$(Q)find build/coverage -name '*.gcda' -delete
+	-$(Q)$(PYTHON) tests/run.py --build build/coverage $(TESTS)
+	$(Q)$(PYTHON) tests/coverage/report.py --json build/coverage.json
 
 # Longer than `check` does: SECONDS for each part, SEED where chance begins.
 SEED ?= 1
