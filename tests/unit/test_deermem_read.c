@@ -231,6 +231,31 @@ Test(deermem_read, what_was_not_built_in_time_is_told_without_a_revision)
     cr_expect(json_integer_value(json_object_get(late, "revision")) == 0, "%s", text_string(&text));
 }
 
+/* Any other error of a write says that nothing was done. */
+Test(deermem_read, a_write_whose_answer_cannot_be_read_is_unconfirmed)
+{
+    AUTO_TEXT struct text text = {0};
+    AUTO_JSON json_t *params =
+        json_pack("{s:{s:{s:{s:s}}}}", "summaries", "user", "workContext", "summary", "new");
+    struct scope scope;
+    struct error error = {0};
+
+    start_usual();
+    temp_store_scope("w/a", &scope);
+    pause_arm(PAUSE_SNAPSHOT_AFTER_READ);
+    const struct backend_call call = {.scope = &scope,
+                                      .params = params,
+                                      .deadline_ns = clock_deadline_ms(1000),
+                                      .may_block = true};
+    enum status status = backend_deermem.update_summaries(backend, &call, &text, &error);
+    cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_READ, LONG_MS));
+    pause_release(PAUSE_SNAPSHOT_AFTER_READ);
+    cr_expect(status == STATUS_UNAVAILABLE, "%s: %s", status_name(status), error.message);
+    cr_expect(strcmp(error.members, ",\"reason\":\"unconfirmed\"") == 0, "%s", error.members);
+    struct answer answer = ask(backend_deermem.get_summaries, "w/a", "strict");
+    expect(answer, answer.state, 1, "new", "", __LINE__);
+}
+
 Test(deermem_read, what_waits_for_migration_is_of_the_same_manifest)
 {
     static const char old[] =
