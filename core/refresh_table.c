@@ -574,6 +574,14 @@ static void give_result(const struct refresh_slot *slot, struct refresh_result *
         ret->status = STATUS_NO_MEMORY;
 }
 
+/* Somebody who writes is no fault that had better be left alone for longer and longer. */
+static unsigned failures_after(const struct refresh_slot *slot, enum status status)
+{
+    if (status == STATUS_OK)
+        return 0;
+    return status == STATUS_BUSY ? 1 : slot->failures + 1;
+}
+
 void refresh_done(struct refresh_table *table, struct refresh_run *run,
                   const struct refresh_result *result, uint64_t retry_ns)
 {
@@ -581,7 +589,7 @@ void refresh_done(struct refresh_table *table, struct refresh_run *run,
     struct refresh_slot *slot = TAKE_PTR(run->slot);
     slot->ended_number = run->number;
     keep_result(slot, result);
-    slot->failures = result->status == STATUS_OK ? 0 : slot->failures + 1;
+    slot->failures = failures_after(slot, result->status);
     table->running--;
     if (retry_ns)
         slot->later_wishes |= run->wishes; /* what was wanted is wanted still */

@@ -80,7 +80,8 @@ struct refresh_run {
     unsigned wishes;
     uint64_t number;
     struct racy *racy; /* the scope's; the run's owner alone uses it until refresh_done() */
-    unsigned failures; /* runs of this scope that failed in a row before this one */
+    unsigned failures; /* runs of this scope that failed in a row before this one; those that met a
+                          commit under way begin anew with 1 */
     struct refresh_slot *slot;
 };
 
