@@ -271,6 +271,7 @@ chaos: chaos-explorer ## schedules, chance and everything at once, for longer: S
 	$(Q)build/test/chaos/replay/run --repeat 3
 	$(Q)build/test/chaos/replay/run --random --seed $(SEED) --seconds $(SECONDS)
 	$(Q)build/test/chaos/replay/run --together --seed $(SEED) --seconds $(SECONDS)
+	$(Q)$(SUBMAKE) TIME=$(SECONDS) chaos-soak
 
 .PHONY: mutants
 mutants: deps ## leave out one rule at a time: which scenario notices? MUTANTS='NAME ...'
@@ -311,8 +312,17 @@ counts: deps ## instructions of a search and a compare, beside floors and limits
 	$(Q)$(PYTHON) tests/bench/counts.py --build build/test $(COUNTS)
 
 TIME ?= 3600
-.PHONY: soak
-soak: deps ## does an agent grow that works for long? mixed load for an hour: TIME=3600 SEED=1
+.PHONY: soak chaos-soak bench-soak
+soak: ## chaos-soak, then bench-soak: TIME=3600 SEED=1
+	$(Q)$(MAKE) --no-print-directory chaos-soak
+	$(Q)$(MAKE) --no-print-directory bench-soak
+
+# SOAK="--agents 3 --volume netvol": see chaos/soak/soak.py --help.
+chaos-soak: deps ## agents, workers, third parties and faults, and the history checked: TIME=3600 SEED=1
+	$(Q)$(SUBMAKE) FLAVOUR=test all $(patsubst $(BUILD)/%,build/test/%,$(NETVOL_PROGRAM))
+	$(Q)$(PYTHON) chaos/soak/soak.py --build build/test --time $(TIME) --seed $(SEED) $(SOAK)
+
+bench-soak: deps ## does an agent grow that works for long? mixed load for an hour: TIME=3600 SEED=1
 	$(Q)$(SUBMAKE) all
 	$(Q)$(PYTHON) tests/bench/soak.py --time $(TIME) --seed $(SEED) --build build/plain \
 		--json build/soak.json --svg build/soak.svg

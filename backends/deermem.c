@@ -114,11 +114,13 @@ enum status deermem_reading_request(const struct backend *backend, const struct 
     return STATUS_OK;
 }
 
+/* Of what the answer was made from, which need not be what lies on the volume. */
 static int64_t revision_of(const struct scope_report *report)
 {
-    if (report->in_index && report->row.synced.known)
+    if (report->in_index)
         return report->row.synced.mark.signature.revision;
-    return report->looked ? report->live.mark.signature.revision : 0;
+    bool is_known_empty = report->state == SCOPE_FRESH || report->state == SCOPE_REFRESHED;
+    return is_known_empty ? report->live.mark.signature.revision : 0;
 }
 
 static void write_reason(struct text *text, const struct scope_report *report)

@@ -56,6 +56,20 @@ void deermem_write_common(struct text *result, const struct write_result *write)
                        write->index_behind ? "behind" : "current", write->attempts);
 }
 
+/* The write stands; it is only that what it came to cannot be read. Any other error means that
+ * nothing was done. */
+static enum status say_written(const struct backend_call *call, enum status status,
+                               struct error *error)
+{
+    if (!error || json_is_true(json_object_get(call->params, "dry_run")))
+        return status;
+    const struct error why = *error;
+    (void) error_set(error, status, why.path, "the write was done, its answer cannot be read: %s",
+                     why.message);
+    error_add_member(error, "reason", "\"unconfirmed\"");
+    return status;
+}
+
 enum status deermem_append_answer(struct backend *backend, const struct backend_call *call,
                                   backend_method method, struct text *result, struct error *error)
 {
@@ -63,7 +77,7 @@ enum status deermem_append_answer(struct backend *backend, const struct backend_
     enum status status = method(backend, call, &answer, error);
 
     if (status != STATUS_OK)
-        return status;
+        return say_written(call, status, error);
     if (!text_ok(&answer) || answer.size < 2)
         return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     text_append_char(result, ',');
@@ -105,7 +119,7 @@ enum status deermem_append_kept(struct backend *backend, const struct backend_ca
         of_agent.scope = &scope;
         enum status status = add_broken(backend, &of_agent, kept, error);
         if (status != STATUS_OK)
-            return status;
+            return say_written(call, status, error);
     }
     text_append_string(result, ",\"kept\":");
     json_text_write(result, kept);

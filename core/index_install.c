@@ -666,7 +666,6 @@ static int apply_delta(struct install *install, const struct index_own_write *wr
 static int own_write_in_scope(struct install *install, const struct index_own_write *write,
                               enum own_write_outcome *ret)
 {
-    static const struct synced_mark unknown;
     bool found;
     int result = select_scope(install, write->scope, &found);
 
@@ -700,9 +699,7 @@ static int own_write_in_scope(struct install *install, const struct index_own_wr
     install->row.generation += MUTANT(FORGET_BUMPS);
     if (MUTANT(FORGET_BUMPS))
         result = scope_row_update(install->connection, &install->row);
-    return result == SQLITE_OK
-               ? scope_row_set_synced(install->connection, install->row.id, &unknown)
-               : result;
+    return result == SQLITE_OK ? scope_row_forget(install->connection, install->row.id) : result;
 }
 
 enum status index_install_own_write(struct index *index, const struct index_own_write *write,
@@ -727,7 +724,6 @@ enum status index_install_own_write(struct index *index, const struct index_own_
 
 enum status index_forget(struct index *index, const struct scope *scope, struct error *error)
 {
-    static const struct synced_mark unknown;
     struct install install;
     bool found = false;
     enum status status = install_begin(index, &install, error);
@@ -736,18 +732,15 @@ enum status index_forget(struct index *index, const struct scope *scope, struct 
         return status;
     int result = select_scope(&install, scope, &found);
     if (result == SQLITE_OK && found)
-        result = scope_row_set_synced(install.connection, install.row.id, &unknown);
+        result = scope_row_forget(install.connection, install.row.id);
     return install_end(&install, result, found, error);
 }
 
 static int forget_row(struct install *install, struct scope_row *row)
 {
-    static const struct synced_mark unknown;
-
     row->generation++;
     int result = scope_row_update(install->connection, row);
-    return result == SQLITE_OK ? scope_row_set_synced(install->connection, row->id, &unknown)
-                               : result;
+    return result == SQLITE_OK ? scope_row_forget(install->connection, row->id) : result;
 }
 
 static int forget_rows(struct install *install, const struct scope *scope)

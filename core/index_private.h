@@ -35,6 +35,7 @@ enum index_sql {
     SQL_SCOPE_INSERT,
     SQL_SCOPE_UPDATE,
     SQL_SCOPE_SET_SYNCED,
+    SQL_SCOPE_FORGET,
     SQL_SCOPE_SET_MANIFEST,
     SQL_SCOPE_MANIFEST,
     SQL_SCOPE_DELETE,
@@ -225,6 +226,8 @@ MUST_CHECK int scope_row_insert(struct index_connection *connection, const struc
 MUST_CHECK int scope_row_update(struct index_connection *connection, const struct scope_row *row);
 MUST_CHECK int scope_row_set_synced(struct index_connection *connection, int64_t id,
                                     const struct synced_mark *synced);
+/* Drops the synced mark, but for the revision: the rows are still of that one. */
+MUST_CHECK int scope_row_forget(struct index_connection *connection, int64_t id);
 /* The manifest that the scope's rows were built from; NULL: there was none. It stands at the end of
  * the row, where looking at the columns before it does not read it. */
 MUST_CHECK int scope_row_set_manifest(struct index_connection *connection, int64_t id,

@@ -173,6 +173,18 @@ int scope_row_set_synced(struct index_connection *connection, int64_t id,
     return result == SQLITE_DONE ? SQLITE_OK : result;
 }
 
+int scope_row_forget(struct index_connection *connection, int64_t id)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_statement(connection, SQL_SCOPE_FORGET, &statement);
+
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_int64(statement, 1, id);
+    if (result == SQLITE_OK)
+        result = sqlite3_step(statement);
+    return result == SQLITE_DONE ? SQLITE_OK : result;
+}
+
 int scope_row_set_manifest(struct index_connection *connection, int64_t id, const char *bytes,
                            size_t size)
 {

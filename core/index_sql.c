@@ -26,6 +26,8 @@ static const char *const statement_texts[SQL_COUNT] = {
     [SQL_SCOPE_SET_SYNCED] =
         "UPDATE scope SET synced = ?2, absent = ?3, mtime = ?4, size = ?5, revision = ?6, "
         "digest = ?7, inode = ?8, ctime = ?9 WHERE id = ?1",
+    [SQL_SCOPE_FORGET] = "UPDATE scope SET synced = 0, absent = 0, mtime = 0, size = 0, "
+                         "digest = 0, inode = 0, ctime = 0 WHERE id = ?1",
     [SQL_SCOPE_SET_MANIFEST] = "UPDATE scope SET manifest = ?2 WHERE id = ?1",
     [SQL_SCOPE_MANIFEST] = "SELECT manifest FROM scope WHERE id = ?1",
     [SQL_SCOPE_DELETE] = "DELETE FROM scope WHERE id = ?1",

@@ -23,6 +23,8 @@ struct progress {
     bool accepts;               /* a refresh made rows for us without a manifest to prove them: */
     uint64_t accept_generation; /* these */
     uint64_t looked_ns;
+    uint64_t in_step_ns; /* when somebody last found it in step, as known before the snapshot was
+                            opened: what is found afterwards is perhaps true of newer rows only */
 };
 
 struct settling {
@@ -134,8 +136,7 @@ static bool is_never_built(const struct scope_report *report)
 static void say_stale(struct settling *settling, size_t i)
 {
     struct scope_report *report = &settling->reading->reports[i];
-    uint64_t in_step_ns =
-        scope_notes_last_in_step(settling->store->notes, &settling->request->scopes[i]);
+    uint64_t in_step_ns = settling->progress[i].in_step_ns;
 
     report->state = SCOPE_STALE;
     report->has_age = in_step_ns != 0;
@@ -188,6 +189,13 @@ static bool classify(struct settling *settling, size_t i)
     scope_notes_in_step(settling->store->notes, &settling->request->scopes[i], progress->looked_ns);
     report->state = progress->refreshed ? SCOPE_REFRESHED : SCOPE_FRESH;
     return true;
+}
+
+static void note_ages(struct settling *settling)
+{
+    for (size_t i = 0; i < settling->request->count; i++)
+        settling->progress[i].in_step_ns =
+            scope_notes_last_in_step(settling->store->notes, &settling->request->scopes[i]);
 }
 
 /* Opens the snapshot and reads every scope's row in it. */
@@ -342,6 +350,7 @@ static enum status settle(struct settling *settling, struct error *error)
         bool again;
 
         look_at_all(settling);
+        note_ages(settling);
         pause_here(PAUSE_SEARCH_BEFORE_QUERY);
         enum status status = read_rows(settling, error);
         if (status != STATUS_OK)

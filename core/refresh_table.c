@@ -34,9 +34,13 @@ struct refresh_slot {
     bool must_yield;                       /* the run under way must not wait for the user's lock */
     uint64_t running_number, ended_number; /* 0: none */
     uint64_t begun_ns;
-    uint64_t due_ns; /* 0: no run is due later */
-    bool put_off;    /* a background request waits for that run (back-off) */
-    unsigned later_wishes;
+    uint64_t due_ns;   /* the earlier one of the two below; 0: no run is due later */
+    size_t heap_at;    /* where it is in the table's `delayed`; only with due_ns */
+    uint64_t retry_ns; /* a run that failed is tried again then; 0: none */
+    unsigned retry_wishes;
+    bool put_off;     /* a background request waits for that run (back-off) */
+    uint64_t look_ns; /* another look was asked for, not before that; 0: none */
+    unsigned look_wishes;
     unsigned failures;
     unsigned waiters;
     bool is_late; /* it is in the table's `lately` */
@@ -274,6 +278,8 @@ static void heap_swap(struct refresh_table *table, size_t a, size_t b)
 
     table->delayed[a] = table->delayed[b];
     table->delayed[b] = slot;
+    table->delayed[a]->heap_at = a;
+    table->delayed[b]->heap_at = b;
 }
 
 static void heap_up(struct refresh_table *table, size_t at)
@@ -300,17 +306,55 @@ static void heap_down(struct refresh_table *table, size_t at)
     }
 }
 
-static bool delay_locked(struct refresh_table *table, struct refresh_slot *slot, uint64_t due_ns)
+static bool heap_enter(struct refresh_table *table, struct refresh_slot *slot)
 {
     if (!array_make_room(&table->delayed, table->delayed_count, &table->delayed_capacity,
                          sizeof *table->delayed))
         return false;
+    slot->heap_at = table->delayed_count++;
+    table->delayed[slot->heap_at] = slot;
+    return true;
+}
+
+/* Has the slot woken at `due_ns` at the latest. */
+static bool delay_locked(struct refresh_table *table, struct refresh_slot *slot, uint64_t due_ns)
+{
+    if (slot->due_ns && slot->due_ns <= due_ns)
+        return true;
+    if (!slot->due_ns && !heap_enter(table, slot))
+        return false;
     slot->due_ns = due_ns;
-    table->delayed[table->delayed_count] = slot;
-    heap_up(table, table->delayed_count++);
+    heap_up(table, slot->heap_at);
     if (table->delayed[0] == slot)
         pthread_cond_signal(&table->wanted);
     return true;
+}
+
+/* What of the two is due by now goes to the wishes; the other stays for its time. */
+static void take_due(struct refresh_slot *slot, uint64_t now_ns)
+{
+    if (slot->retry_ns && slot->retry_ns <= now_ns) {
+        slot->wishes |= slot->retry_wishes;
+        slot->retry_wishes = 0;
+        slot->retry_ns = 0;
+        slot->put_off = false;
+    }
+    if (slot->look_ns && slot->look_ns <= now_ns) {
+        slot->wishes |= slot->look_wishes;
+        slot->look_wishes = 0;
+        slot->look_ns = 0;
+    }
+}
+
+/* The first one of the heap, which is due, leaves it, or waits there for what is due later. */
+static void heap_advance(struct refresh_table *table)
+{
+    struct refresh_slot *slot = table->delayed[0];
+
+    slot->due_ns = slot->retry_ns ? slot->retry_ns : slot->look_ns;
+    if (!slot->due_ns)
+        heap_swap(table, 0, --table->delayed_count);
+    heap_down(table, 0);
 }
 
 /* Moves what has become due into the background queue. */
@@ -318,12 +362,8 @@ static void wake_delayed_locked(struct refresh_table *table, uint64_t now_ns)
 {
     while (table->delayed_count > 0 && table->delayed[0]->due_ns <= now_ns) {
         struct refresh_slot *slot = table->delayed[0];
-        table->delayed[0] = table->delayed[--table->delayed_count];
-        heap_down(table, 0);
-        slot->due_ns = 0;
-        slot->put_off = false;
-        slot->wishes |= slot->later_wishes;
-        slot->later_wishes = 0;
+        take_due(slot, now_ns);
+        heap_advance(table);
         if (slot->state == SLOT_RUNNING) {
             slot->state = SLOT_AGAIN;
             slot->urgency = REFRESH_BACKGROUND;
@@ -340,7 +380,7 @@ static void wake_delayed_locked(struct refresh_table *table, uint64_t now_ns)
 /* Leaves a background request to the retry that is due. */
 static void put_off(struct refresh_slot *slot, unsigned wishes)
 {
-    slot->later_wishes |= wishes;
+    slot->retry_wishes |= wishes;
     slot->put_off = true;
 }
 
@@ -349,7 +389,7 @@ static uint64_t want_locked(struct refresh_table *table, struct refresh_slot *sl
                             enum refresh_urgency urgency, unsigned wishes)
 {
     if (slot->state == SLOT_IDLE && urgency == REFRESH_BACKGROUND && slot->failures > 0 &&
-        slot->due_ns) {
+        slot->retry_ns) {
         put_off(slot, wishes);
         return ++table->sequence;
     }
@@ -421,8 +461,10 @@ enum status refresh_request_later(struct refresh_table *table, const struct scop
     pthread_mutex_lock(&table->lock);
     struct refresh_slot *slot = obtain_locked(table, scope);
     if (slot) {
-        slot->later_wishes |= wishes;
-        done = slot->due_ns != 0 || delay_locked(table, slot, due_ns);
+        done = slot->look_ns != 0 || delay_locked(table, slot, due_ns);
+        if (done && !slot->look_ns)
+            slot->look_ns = due_ns;
+        slot->look_wishes |= done ? wishes : 0;
     }
     pthread_mutex_unlock(&table->lock);
     return done ? STATUS_OK : STATUS_NO_MEMORY;
@@ -574,6 +616,27 @@ static void give_result(const struct refresh_slot *slot, struct refresh_result *
         ret->status = STATUS_NO_MEMORY;
 }
 
+/* Somebody who writes is no fault that had better be left alone for longer and longer. Nor do the
+ * searches count that meet a fault meanwhile: it has lasted no longer for being met by many. */
+static unsigned failures_after(const struct refresh_slot *slot, enum status status)
+{
+    if (status == STATUS_OK)
+        return 0;
+    if (status == STATUS_BUSY)
+        return 1;
+    return slot->failures + !slot->retry_ns;
+}
+
+/* The run is tried again; without memory the next request has to do. */
+static void retry_locked(struct refresh_table *table, struct refresh_slot *slot,
+                         const struct refresh_run *run, uint64_t retry_ns)
+{
+    if (!slot->retry_ns && delay_locked(table, slot, retry_ns))
+        slot->retry_ns = retry_ns;
+    if (slot->retry_ns)
+        slot->retry_wishes |= run->wishes; /* what was wanted is wanted still */
+}
+
 void refresh_done(struct refresh_table *table, struct refresh_run *run,
                   const struct refresh_result *result, uint64_t retry_ns)
 {
@@ -581,14 +644,12 @@ void refresh_done(struct refresh_table *table, struct refresh_run *run,
     struct refresh_slot *slot = TAKE_PTR(run->slot);
     slot->ended_number = run->number;
     keep_result(slot, result);
-    slot->failures = result->status == STATUS_OK ? 0 : slot->failures + 1;
+    slot->failures = failures_after(slot, result->status);
     table->running--;
     if (retry_ns)
-        slot->later_wishes |= run->wishes; /* what was wanted is wanted still */
-    if (retry_ns && !slot->due_ns)
-        (void) delay_locked(table, slot, retry_ns); /* without memory: the next request has to do */
+        retry_locked(table, slot, run, retry_ns);
     bool again = slot->state == SLOT_AGAIN;
-    if (again && retry_ns && slot->due_ns && slot->urgency == REFRESH_BACKGROUND) {
+    if (again && retry_ns && slot->retry_ns && slot->urgency == REFRESH_BACKGROUND) {
         put_off(slot, slot->wishes);
         slot->wishes = 0;
         again = false;

@@ -69,8 +69,8 @@ MUST_CHECK enum status refresh_join(struct refresh_table *table, const struct sc
 /* Since how long the run under way of a scope goes on, in nanoseconds; 0: none does. */
 uint64_t refresh_running_age(struct refresh_table *table, const struct scope *scope);
 
-/* Asks for a background run not before `due_ns`; an earlier one that is wanted anyway takes the
- * wishes along. */
+/* Asks for a background run not before `due_ns`, or when the one comes that was asked for before.
+ */
 MUST_CHECK enum status refresh_request_later(struct refresh_table *table, const struct scope *scope,
                                              unsigned wishes, uint64_t due_ns);
 
@@ -80,7 +80,8 @@ struct refresh_run {
     unsigned wishes;
     uint64_t number;
     struct racy *racy; /* the scope's; the run's owner alone uses it until refresh_done() */
-    unsigned failures; /* runs of this scope that failed in a row before this one */
+    unsigned failures; /* first runs and retries of this scope that failed in a row before this
+                          one; meeting a commit under way begins anew with 1 */
     struct refresh_slot *slot;
 };
 

@@ -482,10 +482,13 @@ static void note_outcome(struct refresh *refresh)
         store_publish(refresh->store, &refresh->run->scope, "corrupt", "%s", "");
 }
 
-static uint64_t retry_time(unsigned failures)
+/* `failures` before this one. A commit under way is over soon, however many were met. */
+static uint64_t retry_time(enum status status, unsigned failures)
 {
     uint64_t wait_ms = RETRY_FIRST_MS;
 
+    if (status == STATUS_BUSY)
+        failures = 0;
     while (failures-- > 0 && wait_ms < RETRY_LONGEST_MS)
         wait_ms *= 2;
     return clock_deadline_ms(wait_ms < RETRY_LONGEST_MS ? wait_ms : RETRY_LONGEST_MS);
@@ -566,7 +569,7 @@ static void run_it(struct store *store, struct index_reader *reader, struct refr
     snapshot_destroy(&refresh.snapshot);
     *ret = result;
     refresh_done(store->refreshes, run, &result,
-                 status == STATUS_OK && !refresh.yields ? 0 : retry_time(run->failures));
+                 status == STATUS_OK && !refresh.yields ? 0 : retry_time(status, run->failures));
 }
 
 void refresher_run(struct store *store, struct index_reader *reader, struct refresh_run *run,

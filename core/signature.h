@@ -36,7 +36,8 @@ struct manifest_mark {
 
 /* What the rows of a scope were built from. */
 struct synced_mark {
-    bool known; /* false: never built, or forgotten; the rest is 0 */
+    bool known; /* false: never built, or forgotten; the rest is 0, but for the revision, which
+                   stays that of the rows */
     struct manifest_mark mark;
 };
 

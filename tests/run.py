@@ -81,6 +81,10 @@ EXPLORER = ("--jobs", str(os.cpu_count() or 1))
 EXPLORER_SLOW = ("--bound", "0", "--walks", "30")
 
 
+# Several agents at once, with faults: a round on a directory and one on a network volume.
+SOAK = ("--time", "16", "--round", "8", "--agents", "3", "--workers", "6")
+
+
 def race_counts(output):
     found = re.findall(r"^(\d+) passed, (\d+) failed$", output, re.M)
     return (int(found[-1][0]), int(found[-1][1]), 0) if found else (0, 0, 0)
@@ -157,6 +161,11 @@ def main():
         few = ["--only", "apply_changes/*"] if build.name == "asan" else []
         output, code, seconds = run([sys.executable, str(kill), "--build", arguments.build, *few], env)
         totals.add("chaos/kill", *judge(race_counts(output), code), seconds, output)
+
+    soak = ROOT / "chaos" / "soak" / "soak.py"
+    if not arguments.tsan and wanted("chaos/soak", arguments.patterns):
+        output, code, seconds = run([sys.executable, str(soak), "--build", arguments.build, *SOAK], env)
+        totals.add("chaos/soak", *judge(race_counts(output), code), seconds, output)
 
     note = f", {totals.skipped} skipped" if totals.skipped else ""
     print(f"{totals.passed} passed, {totals.failed} failed{note}")

@@ -54,7 +54,8 @@ from random_kills import run_round  # noqa: E402
 from reader import meaning, require  # noqa: E402
 from recoverers import all_recoverers, first_recoverers  # noqa: E402
 from victims import make_victims, named  # noqa: E402
-from world import WORD, World, make_templates, scratch_directory  # noqa: E402
+from volumes import scratch_directory  # noqa: E402
+from world import WORD, World, make_templates  # noqa: E402
 
 Case = collections.namedtuple("Case", "name group victim position first first_position last seed",
                               defaults=(None,) * 6)

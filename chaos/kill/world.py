@@ -12,6 +12,7 @@ from agent import DEFAULT_AGENT, Agent, RpcError
 from peer import Peer, add
 from process import MEMSYNCD
 from reader import History, State, require
+from volumes import scratch_directory
 
 PATIENCE_S = 20.0
 QUIET = {"sync": {"inotify": False, "poll_interval_min_ms": 3600000,
@@ -30,12 +31,6 @@ EARLIER = {
                "category": "context", "confidence": 0.9, "createdAt": "2025-02-01T10:00:00Z",
                "source": "manual"} for number in range(1, 5)],
 }
-
-
-def scratch_directory():
-    """Memory rather than a disk where there is such a place: a kill does not care."""
-    memory = "/dev/shm"
-    return memory if os.access(memory, os.W_OK) else tempfile.gettempdir()
 
 
 def make_templates(directory):

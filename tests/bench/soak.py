@@ -205,7 +205,7 @@ def run(options, agent, volume):
 def report(options, samples, told, troubles):
     """Prints, writes and judges; the exit code."""
     if options.svg and samples:
-        draw(options.svg, samples, f"make soak TIME={options.time:.0f} SEED={options.seed}")
+        draw(options.svg, samples, f"make bench-soak TIME={options.time:.0f} SEED={options.seed}")
     verdicts, too_short = {}, None
     try:
         verdicts = verdicts_of(samples)

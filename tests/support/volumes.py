@@ -27,6 +27,12 @@ def shared_json(*parts):
         return json.load(file)
 
 
+def scratch_directory():
+    """Memory rather than a disk where there is such a place: who kills processes does not care."""
+    memory = "/dev/shm"
+    return memory if os.access(memory, os.W_OK) else tempfile.gettempdir()
+
+
 class Directory:
     """A directory of the test's own, which goes away with it; its volume is in `volume`."""
 

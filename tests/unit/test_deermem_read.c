@@ -195,6 +195,67 @@ Test(deermem_read, without_a_look_only_the_index_answers)
     cr_expect(temp_calls_counted() > 0);
 }
 
+Test(deermem_read, what_was_forgotten_is_still_told_with_the_revision_of_its_rows)
+{
+    struct scope scope;
+
+    start_usual();
+    temp_store_scope("u/a", &scope);
+    cr_assert(index_forget(backend->store->index, &scope, NULL) == STATUS_OK);
+    EXPECT_MEMORY("u/a", "local", "stale", 2, "old", "one");
+    (void) temp_volume_commit(temp->volume, &commit);
+    temp_volume_break(temp->volume, "u");
+    EXPECT_MEMORY("u/a", "strict", "unverified", 2, "old", "one");
+}
+
+/* The rows are of no revision, whatever lies on the volume. */
+Test(deermem_read, what_was_not_built_in_time_is_told_without_a_revision)
+{
+    AUTO_TEXT struct text text = {0};
+    AUTO_JSON json_t *params =
+        json_pack("{s:s, s:[{s:s, s:s}, {s:s, s:s}]}", "query", "one", "scopes", "user_id", "u",
+                  "agent_name", "a", "user_id", "w", "agent_name", "a");
+
+    start_usual();
+    pause_arm(PAUSE_SNAPSHOT_AFTER_READ);
+    (void) temp_volume_add(temp->volume, "w", "a", "f1", "one");
+    const struct backend_call call = {.params = params,
+                                      .deadline_ns = clock_deadline_ms(100),
+                                      .may_block = true};
+    cr_assert(backend_deermem.search(backend, &call, &text, NULL) == STATUS_OK);
+    cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_READ, LONG_MS));
+    pause_release(PAUSE_SNAPSHOT_AFTER_READ);
+    AUTO_JSON json_t *result = json_loads(text_string(&text), 0, NULL);
+    const json_t *late = json_array_get(json_object_get(result, "scopes"), 1);
+    cr_expect(strcmp(json_string_value(json_object_get(late, "state")), "stale") == 0);
+    cr_expect(json_integer_value(json_object_get(late, "revision")) == 0, "%s", text_string(&text));
+}
+
+/* Any other error of a write says that nothing was done. */
+Test(deermem_read, a_write_whose_answer_cannot_be_read_is_unconfirmed)
+{
+    AUTO_TEXT struct text text = {0};
+    AUTO_JSON json_t *params =
+        json_pack("{s:{s:{s:{s:s}}}}", "summaries", "user", "workContext", "summary", "new");
+    struct scope scope;
+    struct error error = {0};
+
+    start_usual();
+    temp_store_scope("w/a", &scope);
+    pause_arm(PAUSE_SNAPSHOT_AFTER_READ);
+    const struct backend_call call = {.scope = &scope,
+                                      .params = params,
+                                      .deadline_ns = clock_deadline_ms(1000),
+                                      .may_block = true};
+    enum status status = backend_deermem.update_summaries(backend, &call, &text, &error);
+    cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_READ, LONG_MS));
+    pause_release(PAUSE_SNAPSHOT_AFTER_READ);
+    cr_expect(status == STATUS_UNAVAILABLE, "%s: %s", status_name(status), error.message);
+    cr_expect(strcmp(error.members, ",\"reason\":\"unconfirmed\"") == 0, "%s", error.members);
+    struct answer answer = ask(backend_deermem.get_summaries, "w/a", "strict");
+    expect(answer, answer.state, 1, "new", "", __LINE__);
+}
+
 Test(deermem_read, what_waits_for_migration_is_of_the_same_manifest)
 {
     static const char old[] =

@@ -55,6 +55,22 @@ Test(reading, local_never_looks_at_the_volume)
     cr_expect(!answer.has_age, "this process never found it in step");
 }
 
+/* It may be true of newer rows than those that this reading is about to see. */
+Test(reading, the_age_is_not_that_of_a_look_that_ended_after_the_reading_had_begun)
+{
+    temp_store_usual(store, false);
+    clock_advance_for_test(7 * NS_PER_SECOND);
+    pause_arm(PAUSE_SEARCH_BEFORE_QUERY);
+    struct temp_search *search = temp_search_start(
+        store, &(struct temp_question){.scopes = "u/a", .mode = FRESHNESS_LOCAL, .thread = 1});
+    cr_assert(pause_wait_reached(PAUSE_SEARCH_BEFORE_QUERY, LONG_MS));
+    EXPECT_ASK(store, "u/a", "f1=one f2=two", "fresh", 0);
+    pause_release(PAUSE_SEARCH_BEFORE_QUERY);
+    struct temp_answer answer = temp_search_join(&search);
+    check_answer(&answer, "f1=one f2=two", "stale", 0, __LINE__);
+    cr_expect(answer.has_age && answer.age_ns >= 7 * NS_PER_SECOND);
+}
+
 Test(reading, local_of_a_scope_that_was_never_built_has_nothing_to_show)
 {
     (void) temp_volume_add(store->volume, "u", "a", "f1", "note one");

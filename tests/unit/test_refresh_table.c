@@ -352,6 +352,71 @@ Test(refresh_table, failures_are_counted_and_tried_again_later)
     done(&run, &fine);
 }
 
+/* Where a second look is due in a minute, a failure must not wait for that. */
+Test(refresh_table, a_failure_is_tried_again_before_another_look_that_is_due_later)
+{
+    struct refresh_run run;
+
+    cr_assert(refresh_request_later(table, &desk, REFRESH_WISH_RELIST, clock_deadline_ms(62000)) ==
+              STATUS_OK);
+    (void) request(&desk, REFRESH_BACKGROUND, REFRESH_WISH_FULL);
+    run = claim(&desk);
+    refresh_done(table, &run, &bad, clock_deadline_ms(1000));
+    (void) request(&desk, REFRESH_BACKGROUND, REFRESH_WISH_NONE); /* put off, until the retry */
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.wishes, REFRESH_WISH_FULL, "the other look is for its own time");
+    done(&run, &fine);
+    cr_expect_str_eq(counts(), "1 0 0 1 0");
+    clock_advance_for_test(61 * NS_PER_SECOND);
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.wishes, REFRESH_WISH_RELIST);
+    done(&run, &fine);
+    cr_expect_str_eq(counts(), "0 0 0 0 0");
+}
+
+Test(refresh_table, a_look_that_is_due_before_the_retry_keeps_its_time)
+{
+    struct refresh_run run;
+
+    cr_assert(refresh_request_later(table, &desk, REFRESH_WISH_SETTLE, clock_deadline_ms(3000)) ==
+              STATUS_OK);
+    (void) request(&desk, REFRESH_BACKGROUND, REFRESH_WISH_FULL);
+    run = claim(&desk);
+    refresh_done(table, &run, &bad, clock_deadline_ms(8000));
+    clock_advance_for_test(4 * NS_PER_SECOND);
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.wishes, REFRESH_WISH_SETTLE);
+    done(&run, &fine);
+    clock_advance_for_test(5 * NS_PER_SECOND);
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.wishes, REFRESH_WISH_FULL);
+    done(&run, &fine);
+}
+
+Test(refresh_table, searches_that_meet_a_fault_do_not_make_its_back_off_grow)
+{
+    struct refresh_run run;
+
+    (void) request(&desk, REFRESH_BACKGROUND, REFRESH_WISH_NONE);
+    run = claim(&desk);
+    refresh_done(table, &run, &bad, clock_deadline_ms(1000));
+    for (unsigned i = 0; i < 10; i++) {
+        (void) request(&desk, REFRESH_URGENT, REFRESH_WISH_NONE);
+        run = claim(&desk);
+        cr_expect_eq(run.failures, 1);
+        refresh_done(table, &run, &bad, clock_deadline_ms(60000));
+    }
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.failures, 1);
+    refresh_done(table, &run, &bad, clock_deadline_ms(2000));
+    clock_advance_for_test(3 * NS_PER_SECOND);
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.failures, 2);
+    done(&run, &fine);
+}
+
 Test(refresh_table, an_urgent_request_does_not_wait_for_the_back_off)
 {
     struct refresh_run run;

@@ -862,6 +862,28 @@ Test(refresher, failures_are_tried_again_ever_more_rarely)
     captured_log_stop();
 }
 
+Test(refresher, a_commit_under_way_is_looked_at_again_soon_however_often_it_was_met)
+{
+    const struct temp_change change = {.kind = TEMP_ADD, .id = "f3", .text = "note three"};
+    const struct temp_commit commit = {.user = "u", .agent = "a", .changes = &change, .count = 1};
+    struct refresh_run run;
+    struct refresh_result result;
+
+    temp_store_usual(store, false);
+    (void) temp_store_settle(store);
+    struct temp_writer *writer = temp_writer_begin(store->volume, &commit);
+    temp_writer_run(writer, TEMP_STEP_MANIFEST, 0);
+    cr_expect_eq(refresh("u/a", REFRESH_WISH_NONE).status, STATUS_BUSY);
+    for (unsigned i = 0; i < 5; i++) {
+        uint64_t wait_ms = take_retry(&run);
+        cr_expect(wait_ms <= 2500, "after %u", (unsigned) wait_ms);
+        refresher_run(store->store, store->reader, &run, &result);
+        cr_expect_eq(result.status, STATUS_BUSY);
+    }
+    (void) temp_writer_finish(&writer);
+    EXPECT_ASK(store, "u/a", "f1=one f2=two f3=three", "refreshed", 1);
+}
+
 /* ---- events ---- */
 
 struct told {
