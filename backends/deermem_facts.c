@@ -318,7 +318,7 @@ static enum status build_update(void *context, struct draft *draft, struct chang
     enum status status = draft_find(draft, alteration->id, &stored, error);
     if (status != STATUS_OK)
         return status;
-    AUTO_JSON json_t *fact = json_copy(stored);
+    AUTO_JSON json_t *fact = json_text_copy(stored);
     if (!fact)
         return no_memory(error);
     status = deermem_copy_fields(alteration->write.call->params, fact, error);

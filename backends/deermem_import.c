@@ -148,7 +148,7 @@ static enum status normalise_facts(const struct import *import, const struct dra
     json_array_foreach(import->facts, i, given)
     {
         struct change_upsert *upsert;
-        AUTO_JSON json_t *fact = json_copy(given);
+        AUTO_JSON json_t *fact = json_text_copy(given);
         if (!fact || json_object_set_new(fact, "confidence",
                                          lenient_confidence(json_object_get(given, "confidence"))))
             return no_memory(error);

@@ -285,3 +285,20 @@ bool json_text_is_unicode(const json_t *value)
     }
     return true;
 }
+
+json_t *json_text_copy(const json_t *value)
+{
+    AUTO_JSON json_t *copy = json_copy(json_unconst(value));
+
+    if (json_object_size(copy) != json_object_size(value) ||
+        json_array_size(copy) != json_array_size(value))
+        return NULL;
+    return TAKE_PTR(copy);
+}
+
+json_t *json_text_deep_copy(const json_t *value)
+{
+    AUTO_JSON json_t *copy = json_deep_copy(value);
+
+    return json_equal(copy, value) ? TAKE_PTR(copy) : NULL;
+}

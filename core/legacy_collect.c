@@ -1,5 +1,7 @@
 #include "core/legacy_collect.h"
 
+#include "core/json_text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +21,7 @@ enum status legacy_collect_start(struct legacy_collect *collect, const json_t *c
 static json_t *substance_of(const json_t *document)
 {
     static const char *const keys[] = {"scope", "revision", "createdAt", "updatedAt"};
-    json_t *substance = json_copy(json_unconst(document));
+    json_t *substance = json_text_copy(document);
 
     for (size_t i = 0; substance && i < ARRAY_SIZE(keys); i++)
         (void) json_object_del(substance, keys[i]);
