@@ -275,8 +275,7 @@ enum status deermem_create_fact(struct backend *backend, const struct backend_ca
     text_append_char(result, ',');
     deermem_write_common(result, &written);
     status = deermem_append_memory(backend, call, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &written, error);
 }
 
 /* ---- update ---- */
@@ -356,8 +355,7 @@ enum status deermem_update_fact(struct backend *backend, const struct backend_ca
     text_append_char(result, ',');
     deermem_write_common(result, &written);
     status = deermem_append_memory(backend, call, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &written, error);
 }
 
 /* ---- delete ---- */
@@ -400,6 +398,5 @@ enum status deermem_delete_fact(struct backend *backend, const struct backend_ca
     text_append_char(result, ',');
     deermem_write_common(result, &written);
     status = deermem_append_memory(backend, call, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &written, error);
 }

@@ -442,6 +442,5 @@ enum status deermem_import_memory(struct backend *backend, const struct backend_
     status = append_kept(&import, result, error);
     if (status == STATUS_OK)
         status = deermem_append_memory(backend, call, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, import.is_dry ? NULL : &written, error);
 }

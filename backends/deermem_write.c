@@ -71,6 +71,20 @@ enum status deermem_append_answer(struct backend *backend, const struct backend_
     return STATUS_OK;
 }
 
+enum status deermem_end_answer(struct text *result, enum status status,
+                               const struct write_result *written, struct error *error)
+{
+    text_append_char(result, '}');
+    if (status == STATUS_OK && !text_ok(result))
+        status = error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+    bool has_reason = error && strstr(error->members, "\"reason\"");
+    if (status != STATUS_OK && written && written->changed && !has_reason) {
+        error_add_member(error, "reason", "\"unconfirmed\"");
+        error_add_member(error, "attempts", "%u", written->attempts);
+    }
+    return status;
+}
+
 static enum status add_broken(struct backend *backend, const struct backend_call *call, json_t *ret,
                               struct error *error)
 {
