@@ -247,6 +247,11 @@ chaos-explorer: deps ## every order of some actors' steps, up to a bound, then b
 	$(Q)$(SUBMAKE) FLAVOUR=test build/test/chaos/explorer/run
 	$(Q)build/test/chaos/explorer/run --bound +1 --walks 1000000 --seed $(SEED) --seconds $(SECONDS) --jobs $(JOBS)
 
+.PHONY: chaos-faults
+chaos-faults: deps ## let every call, SQLite step and allocation of every scenario fail: FAULTS_OPTIONS="--scenario create"
+	$(Q)$(SUBMAKE) FLAVOUR=test build/test/chaos/faults/run
+	$(Q)build/test/chaos/faults/run --jobs $(JOBS) $(FAULTS_OPTIONS)
+
 .PHONY: chaos
 chaos: chaos-explorer ## schedules, chance and everything at once, for longer: SEED=1 SECONDS=60
 	$(Q)$(SUBMAKE) FLAVOUR=test $(patsubst $(BUILD)/%,build/test/%,$(CHAOS_PROGRAMS))
