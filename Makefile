@@ -89,7 +89,8 @@ BENCH_FUSE := tests/bench/slow_volume.c
 BENCH_C := $(filter-out tests/bench/samples.c $(BENCH_FUSE),$(wildcard tests/bench/*.c))
 CHAOS := $(wildcard chaos/support/*.c)
 REPLAY := $(wildcard chaos/replay/*.c)
-EXPLORER := $(wildcard chaos/explorer/*.c)
+EXPLORER := $(wildcard chaos/explorer/*.c) chaos/support/jobs.c
+FAULTS := $(wildcard chaos/faults/*.c) chaos/support/jobs.c
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 
 comma := ,
@@ -176,6 +177,14 @@ $(BUILD)/chaos/explorer/run: $(call obj,$(EXPLORER) $(SUPPORT)) $(BUILD)/libmems
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(EXPLORER_WRAPS) $^ $(LDLIBS) -o $@
 
+# Whatever asks for memory or makes SQLite go a step may be refused (chaos/faults/fault.h), and no watcher comes round.
+FAULTS_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray strdup strndup asprintf sqlite3_step \
+	keeper_start keeper_stop keeper_touch)
+
+$(BUILD)/chaos/faults/run: $(call obj,$(FAULTS) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(FAULTS_WRAPS) $^ $(LDLIBS) -o $@
+
 # A mutant's programs: the files that know it are compiled anew, all else is the build's. Objects come before the
 # archive, so its own versions of these files are not taken. (chaos/mutants/run.py sets the variables.)
 MUTANT_DIR ?= build/mutants/none
@@ -215,7 +224,7 @@ RACE_PROGRAM := $(if $(RACE),$(BUILD)/tests/race/run)
 TOOL_PROGRAMS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOLS))
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(BENCH_C) $(BENCH_FUSE))
 COUNTED_PROGRAM := $(BUILD)/tests/bench/inside
-CHAOS_PROGRAMS := $(BUILD)/chaos/replay/run $(BUILD)/chaos/explorer/run
+CHAOS_PROGRAMS := $(addprefix $(BUILD)/chaos/,replay/run explorer/run faults/run)
 FUZZ_PROGRAMS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ))
 
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/libmemsyncd.a
@@ -264,6 +273,11 @@ SECONDS ?= 60
 chaos-explorer: deps ## every order of some actors' steps, up to a bound, then by chance: SEED=1 SECONDS=60 a scenario
 	$(Q)$(SUBMAKE) FLAVOUR=test build/test/chaos/explorer/run
 	$(Q)build/test/chaos/explorer/run --bound +1 --walks 1000000 --seed $(SEED) --seconds $(SECONDS) --jobs $(JOBS)
+
+.PHONY: chaos-faults
+chaos-faults: deps ## let every call, SQLite step and allocation of every scenario fail: FAULTS_OPTIONS="--scenario create"
+	$(Q)$(SUBMAKE) FLAVOUR=test build/test/chaos/faults/run
+	$(Q)build/test/chaos/faults/run --jobs $(JOBS) $(FAULTS_OPTIONS)
 
 .PHONY: chaos
 chaos: chaos-explorer ## schedules, chance and everything at once, for longer: SEED=1 SECONDS=60

@@ -283,6 +283,8 @@ enum status deermem_scopes(struct backend *backend, const struct backend_call *c
         status = params_integer(call->params, "limit", 0, SCOPES_LIMIT, &limit, error);
     if (status == STATUS_OK)
         status = index_begin(reader, error);
+    if (status == STATUS_CORRUPT) /* ours to mend, and nobody's memory */
+        status = error_set(error, STATUS_UNAVAILABLE, NULL, INDEX_LOST_TEXT);
     if (status != STATUS_OK)
         return status;
     struct scope_list list = {

@@ -243,8 +243,7 @@ enum status deermem_apply_changes(struct backend *backend, const struct backend_
     text_append_char(result, ',');
     deermem_write_common(result, &written);
     status = deermem_append_memory(backend, call, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &written, error);
 }
 
 enum status deermem_update_summaries(struct backend *backend, const struct backend_call *call,
@@ -267,6 +266,5 @@ enum status deermem_update_summaries(struct backend *backend, const struct backe
     text_append_char(result, '{');
     deermem_write_common(result, &written);
     status = deermem_append_answer(backend, call, deermem_get_summaries, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &written, error);
 }

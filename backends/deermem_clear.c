@@ -383,8 +383,7 @@ enum status deermem_clear_memory(struct backend *backend, const struct backend_c
     enum status status = clear(&clearing, result, error);
     if (status == STATUS_OK)
         status = deermem_append_answer(backend, call, deermem_get_memory, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &clearing.written, error);
 }
 
 enum status deermem_delete_memory(struct backend *backend, const struct backend_call *call,
@@ -396,6 +395,5 @@ enum status deermem_delete_memory(struct backend *backend, const struct backend_
     };
 
     enum status status = clear(&clearing, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &clearing.written, error);
 }

@@ -275,8 +275,7 @@ enum status deermem_create_fact(struct backend *backend, const struct backend_ca
     text_append_char(result, ',');
     deermem_write_common(result, &written);
     status = deermem_append_memory(backend, call, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &written, error);
 }
 
 /* ---- update ---- */
@@ -318,7 +317,7 @@ static enum status build_update(void *context, struct draft *draft, struct chang
     enum status status = draft_find(draft, alteration->id, &stored, error);
     if (status != STATUS_OK)
         return status;
-    AUTO_JSON json_t *fact = json_copy(stored);
+    AUTO_JSON json_t *fact = json_text_copy(stored);
     if (!fact)
         return no_memory(error);
     status = deermem_copy_fields(alteration->write.call->params, fact, error);
@@ -356,8 +355,7 @@ enum status deermem_update_fact(struct backend *backend, const struct backend_ca
     text_append_char(result, ',');
     deermem_write_common(result, &written);
     status = deermem_append_memory(backend, call, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &written, error);
 }
 
 /* ---- delete ---- */
@@ -400,6 +398,5 @@ enum status deermem_delete_fact(struct backend *backend, const struct backend_ca
     text_append_char(result, ',');
     deermem_write_common(result, &written);
     status = deermem_append_memory(backend, call, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, &written, error);
 }

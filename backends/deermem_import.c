@@ -148,7 +148,7 @@ static enum status normalise_facts(const struct import *import, const struct dra
     json_array_foreach(import->facts, i, given)
     {
         struct change_upsert *upsert;
-        AUTO_JSON json_t *fact = json_copy(given);
+        AUTO_JSON json_t *fact = json_text_copy(given);
         if (!fact || json_object_set_new(fact, "confidence",
                                          lenient_confidence(json_object_get(given, "confidence"))))
             return no_memory(error);
@@ -442,6 +442,5 @@ enum status deermem_import_memory(struct backend *backend, const struct backend_
     status = append_kept(&import, result, error);
     if (status == STATUS_OK)
         status = deermem_append_memory(backend, call, result, error);
-    text_append_char(result, '}');
-    return status;
+    return deermem_end_answer(result, status, import.is_dry ? NULL : &written, error);
 }

@@ -1,5 +1,5 @@
 /* The method `migrate`. */
-#include "backends/deermem.h"
+#include "backends/deermem_write.h"
 #include "core/json_text.h"
 
 #include <inttypes.h>
@@ -29,7 +29,8 @@ enum status deermem_migrate(struct backend *backend, const struct backend_call *
         text_append_string(result, "null");
     text_append_format(result,
                        ",\"to_version\":\"" MANIFEST_VERSION "\",\"facts\":%" PRIu64
-                       ",\"revision\":%" PRId64 "}",
+                       ",\"revision\":%" PRId64,
                        migration.facts, migration.revision);
-    return STATUS_OK;
+    const struct write_result written = {.changed = migration.migrated, .attempts = 1};
+    return deermem_end_answer(result, STATUS_OK, &written, error);
 }

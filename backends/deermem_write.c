@@ -56,20 +56,6 @@ void deermem_write_common(struct text *result, const struct write_result *write)
                        write->index_behind ? "behind" : "current", write->attempts);
 }
 
-/* The write stands; it is only that what it came to cannot be read. Any other error means that
- * nothing was done. */
-static enum status say_written(const struct backend_call *call, enum status status,
-                               struct error *error)
-{
-    if (!error || json_is_true(json_object_get(call->params, "dry_run")))
-        return status;
-    const struct error why = *error;
-    (void) error_set(error, status, why.path, "the write was done, its answer cannot be read: %s",
-                     why.message);
-    error_add_member(error, "reason", "\"unconfirmed\"");
-    return status;
-}
-
 enum status deermem_append_answer(struct backend *backend, const struct backend_call *call,
                                   backend_method method, struct text *result, struct error *error)
 {
@@ -77,12 +63,29 @@ enum status deermem_append_answer(struct backend *backend, const struct backend_
     enum status status = method(backend, call, &answer, error);
 
     if (status != STATUS_OK)
-        return say_written(call, status, error);
+        return status;
     if (!text_ok(&answer) || answer.size < 2)
         return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     text_append_char(result, ',');
     text_append(result, answer.bytes + 1, answer.size - 2); /* without its braces */
     return STATUS_OK;
+}
+
+enum status deermem_end_answer(struct text *result, enum status status,
+                               const struct write_result *written, struct error *error)
+{
+    text_append_char(result, '}');
+    if (status == STATUS_OK && !text_ok(result))
+        status = error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+    bool has_reason = error && strstr(error->members, "\"reason\"");
+    if (status != STATUS_OK && error && written && written->changed && !has_reason) {
+        const struct error why = *error;
+        (void) error_set(error, status, why.path,
+                         "the write was done, its answer cannot be made: %s", why.message);
+        error_add_member(error, "reason", "\"unconfirmed\"");
+        error_add_member(error, "attempts", "%u", written->attempts);
+    }
+    return status;
 }
 
 static enum status add_broken(struct backend *backend, const struct backend_call *call, json_t *ret,
@@ -119,7 +122,7 @@ enum status deermem_append_kept(struct backend *backend, const struct backend_ca
         of_agent.scope = &scope;
         enum status status = add_broken(backend, &of_agent, kept, error);
         if (status != STATUS_OK)
-            return say_written(call, status, error);
+            return status;
     }
     text_append_string(result, ",\"kept\":");
     json_text_write(result, kept);

@@ -25,8 +25,7 @@ MUST_CHECK enum status deermem_write_try(const struct deermem_write *write,
 /* Appends "revision":..,"changed":..,"last_updated":..,"index":..,"attempts":.. */
 void deermem_write_common(struct text *result, const struct write_result *write);
 
-/* Appends the members that another method answers with, e.g. `,"memory":{...},"scope":{...}`. After
- * a write: its error has the `reason` "unconfirmed". */
+/* Appends the members that another method answers with, e.g. `,"memory":{...},"scope":{...}`. */
 MUST_CHECK enum status deermem_append_answer(struct backend *backend,
                                              const struct backend_call *call, backend_method method,
                                              struct text *result, struct error *error);
@@ -36,8 +35,14 @@ MUST_CHECK enum status deermem_append_memory(struct backend *backend,
                                              const struct backend_call *call, struct text *result,
                                              struct error *error);
 
+/* Ends the answer of a write, of which `status` says whether all of it could be told. Where it
+ * could not although something was changed, the error says that the change may be there. `written`
+ * NULL: nothing was. */
+MUST_CHECK enum status deermem_end_answer(struct text *result, enum status status,
+                                          const struct write_result *written, struct error *error);
+
 /* Appends `,"kept":[...]`: fact files of these agents (an array of names) that a write left where
- * they are, since they cannot be understood: nobody has seen what is in them. Errors as above. */
+ * they are, since they cannot be understood: nobody has seen what is in them. */
 MUST_CHECK enum status deermem_append_kept(struct backend *backend, const struct backend_call *call,
                                            const json_t *agents, struct text *result,
                                            struct error *error);

@@ -448,7 +448,7 @@ static enum status check_set(struct draft *draft, const struct change_set *set, 
  * of change. New reference. */
 static json_t *successor(const struct draft *draft, const json_t *before, const json_t *wanted)
 {
-    AUTO_JSON json_t *fact = json_copy(json_unconst(wanted));
+    AUTO_JSON json_t *fact = json_text_copy(wanted);
     char now[CLOCK_TEXT_SIZE];
     int64_t revision = json_integer_value(json_object_get(before, "revision"));
 
@@ -521,7 +521,8 @@ static enum status list_outcome(const struct draft *draft, const struct change_s
 static enum status merge_summaries(const struct draft *draft, const json_t *summaries, json_t **ret,
                                    struct error *error)
 {
-    AUTO_JSON json_t *merged = draft->summaries ? json_deep_copy(draft->summaries) : json_object();
+    AUTO_JSON json_t *merged =
+        draft->summaries ? json_text_deep_copy(draft->summaries) : json_object();
     const char *group;
     json_t *sections;
 

@@ -82,7 +82,7 @@ static enum status copy_members(const json_t *input, json_t *document, struct er
                              "the name of a field holds half of a surrogate pair");
         if (!json_text_is_unicode(value))
             return refuse(error, name, "text without half of a surrogate pair");
-        enum status status = set(document, name, json_deep_copy(value), error);
+        enum status status = set(document, name, json_text_deep_copy(value), error);
         if (status != STATUS_OK)
             return status;
     }

@@ -318,9 +318,11 @@ static enum status parse_file(const struct fact_walk *walk, const struct file_im
 
     (void) fact_walk_is_fact_name(name_of(look), id);
     look->digest = signature_digest(image->bytes, image->size);
-    if (fact_parse(image->bytes, image->size, walk->scope, id, image->stamp.mtime_ns, &look->fact,
-                   &look->fault, &error) == STATUS_OK)
-        return STATUS_OK;
+    enum status status = fact_parse(image->bytes, image->size, walk->scope, id,
+                                    image->stamp.mtime_ns, &look->fact, &look->fault, &error);
+    /* Want of memory says nothing about the file. */
+    if (status == STATUS_OK || status == STATUS_NO_MEMORY)
+        return status;
     if (look->fault == FACT_FAULT_NONE)
         look->fault = FACT_FAULT_BROKEN;
     look->problem = strdup(error.message);

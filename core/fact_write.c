@@ -34,7 +34,7 @@ static enum status settle_title(const json_t *document, json_t **ret, struct err
 {
     AUTO_TEXT struct text text = {0};
     AUTO_FREE char *title = NULL;
-    AUTO_JSON json_t *settled = json_copy(json_unconst(document));
+    AUTO_JSON json_t *settled = json_text_copy(document);
     size_t size;
 
     enum status status = read_text(document, "title", &text, error);
@@ -66,7 +66,7 @@ static json_t *make_front(const json_t *document)
     const json_t *scope = json_object_get(document, "scope");
     json_t *user = json_object_get(scope, "userId");
     json_t *agent = json_object_get(scope, "agentName");
-    AUTO_JSON json_t *front = json_copy(json_unconst(document));
+    AUTO_JSON json_t *front = json_text_copy(document);
 
     for (size_t i = 0; i < ARRAY_SIZE(others); i++)
         (void) json_object_del(front, others[i]);

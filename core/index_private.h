@@ -154,8 +154,8 @@ enum status index_reader_error(struct index_reader *reader, int result, const ch
 MUST_CHECK int index_reader_statement(struct index_reader *reader, enum index_sql sql,
                                       int64_t scope_id, sqlite3_stmt **ret);
 
-/* What FTS5 offers its extensions; NULL when the connection lacks it. */
-fts5_api *index_fts5_api(sqlite3 *db);
+/* What FTS5 offers its extensions. SQLITE_NOTFOUND when the connection lacks it. */
+MUST_CHECK int index_fts5_api(sqlite3 *db, fts5_api **ret);
 
 /* ---- files (index_files.c) ---- */
 

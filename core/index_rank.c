@@ -172,10 +172,11 @@ static void collect(const Fts5ExtensionApi *api, Fts5Context *context, sqlite3_c
 
 int index_rank_register(sqlite3 *db)
 {
-    fts5_api *api = index_fts5_api(db);
+    fts5_api *api = NULL;
+    int result = index_fts5_api(db, &api);
 
-    if (!api)
-        return SQLITE_NOTFOUND;
+    if (result != SQLITE_OK)
+        return result;
     return api->xCreateFunction(api, RANK_FUNCTION, NULL, collect, NULL);
 }
 

@@ -98,16 +98,21 @@ static void tokenizer_delete(Fts5Tokenizer *tokenizer UNUSED)
 {
 }
 
-fts5_api *index_fts5_api(sqlite3 *db)
+int index_fts5_api(sqlite3 *db, fts5_api **ret)
 {
     sqlite3_stmt *statement = NULL;
     fts5_api *api = NULL;
+    int result = sqlite3_prepare_v2(db, "SELECT fts5(?1)", -1, &statement, NULL);
 
-    if (sqlite3_prepare_v2(db, "SELECT fts5(?1)", -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_bind_pointer(statement, 1, (void *) &api, "fts5_api_ptr", NULL) == SQLITE_OK)
-        (void) sqlite3_step(statement);
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_pointer(statement, 1, (void *) &api, "fts5_api_ptr", NULL);
+    if (result == SQLITE_OK)
+        result = sqlite3_step(statement);
     (void) sqlite3_finalize(statement);
-    return api;
+    if (result != SQLITE_ROW)
+        return result == SQLITE_DONE ? SQLITE_NOTFOUND : result;
+    *ret = api;
+    return api ? SQLITE_OK : SQLITE_NOTFOUND;
 }
 
 int index_tokenizer_register(sqlite3 *db, struct token_scope **ret)
@@ -115,14 +120,15 @@ int index_tokenizer_register(sqlite3 *db, struct token_scope **ret)
     fts5_tokenizer tokenizer = {.xCreate = tokenizer_create,
                                 .xDelete = tokenizer_delete,
                                 .xTokenize = tokenizer_run};
-    fts5_api *api = index_fts5_api(db);
+    fts5_api *api = NULL;
+    int result = index_fts5_api(db, &api);
 
-    if (!api)
-        return SQLITE_NOTFOUND;
+    if (result != SQLITE_OK)
+        return result;
     struct token_scope *scope = calloc(1, sizeof *scope);
     if (!scope)
         return SQLITE_NOMEM;
-    int result = api->xCreateTokenizer(api, "memsync", scope, &tokenizer, free);
+    result = api->xCreateTokenizer(api, "memsync", scope, &tokenizer, free);
     if (result != SQLITE_OK) {
         free(scope);
         return result;

@@ -48,6 +48,11 @@ void json_text_write_string(struct text *text, const char *bytes, size_t size);
  * whether it fits an int64_t (then `ret` is set). */
 bool json_text_is_integer(const json_t *value, bool *ret_fits, int64_t *ret);
 
+/* Copies as json_copy() and json_deep_copy() make them, but whole or NULL: those leave out what
+ * they have no memory for and say nothing. `value` may be NULL. */
+json_t *json_text_copy(const json_t *value);
+json_t *json_text_deep_copy(const json_t *value);
+
 /* False when a string or a member's name somewhere in `value` (NULL: in nothing) holds a lone
  * surrogate: such text is no Unicode, and UTF-8 cannot spell it. */
 bool json_text_is_unicode(const json_t *value);

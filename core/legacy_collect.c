@@ -15,23 +15,35 @@ enum status legacy_collect_start(struct legacy_collect *collect, const json_t *c
     return collect->by_id && collect->problems && collect->files ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-/* What makes two facts of one id the same: everything but where and when they were written. */
-static json_t *substance_of(const json_t *document)
+/* Whether a member makes two facts of one id the same: everything does but where and when they were
+ * written. */
+static bool is_substance(const char *name)
 {
-    static const char *const keys[] = {"scope", "revision", "createdAt", "updatedAt"};
-    json_t *substance = json_copy(json_unconst(document));
+    static const char *const others[] = {"scope", "revision", "createdAt", "updatedAt"};
 
-    for (size_t i = 0; substance && i < ARRAY_SIZE(keys); i++)
-        (void) json_object_del(substance, keys[i]);
-    return substance;
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+        if (strcmp(name, others[i]) == 0)
+            return false;
+    }
+    return true;
+}
+
+static bool has_all_of(const json_t *a, const json_t *b)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(json_unconst(b), name, value)
+    {
+        if (is_substance(name) && !json_equal(value, json_object_get(a, name)))
+            return false;
+    }
+    return true;
 }
 
 static bool says_the_same(const json_t *a, const json_t *b)
 {
-    AUTO_JSON json_t *left = substance_of(a);
-    AUTO_JSON json_t *right = substance_of(b);
-
-    return left && right && json_equal(left, right);
+    return has_all_of(a, b) && has_all_of(b, a);
 }
 
 enum status legacy_collect_fact(struct legacy_collect *collect, const char *path, json_t *document)

@@ -147,7 +147,7 @@ static json_t *source_of(json_t *value)
     const char *text = json_string_value(value);
 
     if (json_is_object(value)) {
-        json_t *source = json_copy(value);
+        json_t *source = json_text_copy(value);
         if (source && !json_object_get(source, "type") &&
             json_object_set_new(source, "type", json_string("unknown")) < 0) {
             json_decref(source);

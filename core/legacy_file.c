@@ -1,4 +1,5 @@
 #include "core/fact.h"
+#include "core/json_text.h"
 #include "core/legacy_reading.h"
 
 #include <sodium.h>
@@ -10,7 +11,7 @@
 static json_t *adopt(const struct legacy_reading *reading, const struct fact *fact)
 {
     struct legacy_owner owner = legacy_owner_of(reading->scope, NULL, "");
-    json_t *document = json_copy(fact->document);
+    json_t *document = json_text_copy(fact->document);
 
     if (document && json_object_set_new(document, "scope", legacy_fact_scope(&owner)) < 0) {
         json_decref(document);

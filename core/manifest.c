@@ -2,6 +2,7 @@
 
 #include "core/clock.h"
 #include "core/json_scan.h"
+#include "core/json_text.h"
 #include "core/manifest_revision.h"
 
 #include <stdio.h>
@@ -156,7 +157,7 @@ enum status manifest_create_empty(uint64_t wall_ns, struct manifest *ret)
 
 json_t *manifest_document(const struct manifest *manifest)
 {
-    AUTO_JSON json_t *document = json_copy(manifest->root);
+    AUTO_JSON json_t *document = json_text_copy(manifest->root);
 
     if (!document)
         return NULL;

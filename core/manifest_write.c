@@ -1,6 +1,7 @@
 #include "core/manifest_write.h"
 
 #include "core/clock.h"
+#include "core/json_text.h"
 
 #include <string.h>
 
@@ -170,7 +171,7 @@ bool manifest_summaries_change(const struct manifest *base, const json_t *summar
 static bool add_blank(json_t *blank, const char *name, json_t *section)
 {
     static const char *const texts[] = {"summary", "updatedAt"};
-    AUTO_JSON json_t *emptied = json_copy(section);
+    AUTO_JSON json_t *emptied = json_text_copy(section);
 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
         if (json_object_get(section, texts[i]) &&

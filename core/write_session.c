@@ -87,6 +87,9 @@ static enum status take_lock(struct write_session *session, uint64_t lock_timeou
     enum status status =
         volume_lock_acquire(store->locks, store->volume, &session->scope, VOLUME_LOCK_EXCLUSIVE,
                             true, deadline_ns, &session->lock, error);
+    /* Nobody held it at the last try: the server would not know its file any more. */
+    if (status == STATUS_BUSY && error && error->sys_errno != 0)
+        return error->status = status_from_errno(error->sys_errno);
     if (status == STATUS_BUSY)
         return error_set(error, STATUS_TIMEOUT, error ? error->path : NULL,
                          "lock timeout: somebody else is writing this user's memory");

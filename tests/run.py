@@ -83,6 +83,8 @@ EXPLORER_SLOW = ("--bound", "0", "--walks", "30")
 
 # Several agents at once, with faults: a round on a directory and one on a network volume.
 SOAK = ("--time", "16", "--round", "8", "--agents", "3", "--workers", "6")
+# Each scenario with each fault, at places that are far from one another: as many as there is time for.
+FAULTS = ("--budget", "40", "--jobs", str(os.cpu_count() or 1))
 
 
 def race_counts(output):
@@ -148,6 +150,10 @@ def main():
         slow = EXPLORER_SLOW if build.name == "asan" else ()
         output, code, seconds = run([str(explorer), *EXPLORER, *slow], env)
         totals.add("chaos/explorer", *judge(race_counts(output), code), seconds, output)
+    faults = build / "chaos" / "faults" / "run"
+    if not arguments.tsan and faults.exists() and wanted("chaos/faults", arguments.patterns):
+        output, code, seconds = run([str(faults), *FAULTS], env)
+        totals.add("chaos/faults", *judge(race_counts(output), code), seconds, output)
     for script in sorted((ROOT / "tests" / "integration").glob("test_*.py")):
         if arguments.tsan and not arguments.patterns and script.name not in TSAN_SCRIPTS:
             continue

@@ -1,6 +1,6 @@
 /* Explores scenarios, or plays one schedule again. See chaos/explorer/README.md. */
 #include "chaos/explorer/explore.h"
-#include "chaos/explorer/jobs.h"
+#include "chaos/support/jobs.h"
 #include "core/log.h"
 #include "tests/support/files.h"
 

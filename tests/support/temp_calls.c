@@ -44,6 +44,7 @@ static unsigned counted;
 static bool counts_one_thread;
 static pthread_t counted_thread;
 static struct nth_fault nth;
+static temp_judge judge;
 static const char *short_end;
 static size_t short_bytes;
 static bool locks_are_ignored;
@@ -67,6 +68,8 @@ const char *temp_call_name(enum temp_call call)
         [TEMP_CALL_UNLINK] = "unlink",
         [TEMP_CALL_MKDIR] = "mkdir",
         [TEMP_CALL_CLOSE] = "close",
+        [TEMP_CALL_READ_SIZE] = "read half of",
+        [TEMP_CALL_WRITE_SIZE] = "write half of",
     };
 
     return names[call];
@@ -123,8 +126,24 @@ static bool nth_strikes_locked(enum temp_call call, const char *path)
     return true;
 }
 
+/* Not under the lock: the judge may be asked by several threads at once. */
+static struct temp_ruling ruling_on(enum temp_call call, int fd, const char *name)
+{
+    struct temp_ruling ruling = judge ? judge(call) : (struct temp_ruling){0};
+    char path[PATH_MAX];
+
+    if (ruling.fate == TEMP_PASSES)
+        return ruling;
+    full_path(fd, name, path);
+    (void) pthread_mutex_lock(&lock);
+    if (!nth.struck[0])
+        (void) snprintf(nth.struck, sizeof nth.struck, "%s %s", temp_call_name(call), path);
+    (void) pthread_mutex_unlock(&lock);
+    return ruling;
+}
+
 /* What is to become of a call: 0 or the errno that it fails with; `ret_after`: it is done first. */
-static int verdict_on(enum temp_call call, int fd, const char *name, bool *ret_after)
+static int verdict_of_rules(enum temp_call call, int fd, const char *name, bool *ret_after)
 {
     char path[PATH_MAX];
     int sys_errno = 0;
@@ -149,6 +168,16 @@ static int verdict_on(enum temp_call call, int fd, const char *name, bool *ret_a
     }
     (void) pthread_mutex_unlock(&lock);
     return sys_errno;
+}
+
+static int verdict_on(enum temp_call call, int fd, const char *name, bool *ret_after)
+{
+    struct temp_ruling ruling = ruling_on(call, fd, name);
+
+    if (ruling.fate == TEMP_PASSES)
+        return verdict_of_rules(call, fd, name, ret_after);
+    *ret_after = ruling.fate == TEMP_LOSES_ANSWER;
+    return ruling.sys_errno;
 }
 
 /* Does a call, or not, as the verdict on it is. */
@@ -188,6 +217,12 @@ static void freeze(int fd, const char *name, struct statx *status)
     (void) pthread_mutex_unlock(&lock);
 }
 
+/* How much of a read or write is done: all of it, unless the judge says otherwise. */
+static size_t halve(enum temp_call call, int fd, size_t size)
+{
+    return size > 1 && ruling_on(call, fd, "").fate == TEMP_HALVES ? size / 2 : size;
+}
+
 static int stat_or_fail(int fd, const char *path, struct statx *ret)
 {
     int done =
@@ -200,6 +235,7 @@ static int stat_or_fail(int fd, const char *path, struct statx *ret)
 
 static ssize_t read_or_fail(int fd, void *bytes, size_t size, off_t offset)
 {
+    size = halve(TEMP_CALL_READ_SIZE, fd, size);
     return CALL_OR_FAIL(TEMP_CALL_READ, fd, "", volume_real_calls()->read(fd, bytes, size, offset));
 }
 
@@ -219,7 +255,7 @@ static size_t shorten(int fd, size_t size)
 
 static ssize_t write_or_fail(int fd, const void *bytes, size_t size)
 {
-    size = shorten(fd, size);
+    size = halve(TEMP_CALL_WRITE_SIZE, fd, shorten(fd, size));
     return CALL_OR_FAIL(TEMP_CALL_WRITE, fd, "", volume_real_calls()->write(fd, bytes, size));
 }
 
@@ -350,6 +386,14 @@ void temp_calls_struck(char *ret, size_t size)
     (void) pthread_mutex_unlock(&lock);
 }
 
+void temp_calls_ask(temp_judge of_each_call)
+{
+    (void) pthread_mutex_lock(&lock);
+    nth = (struct nth_fault){.is_armed = false};
+    (void) pthread_mutex_unlock(&lock);
+    judge = of_each_call;
+}
+
 void temp_calls_hang(enum temp_call call, const char *path_end)
 {
     (void) pthread_mutex_lock(&lock);
@@ -415,6 +459,7 @@ void temp_calls_reset(void)
     frozen_end = NULL;
     short_end = NULL;
     locks_are_ignored = false;
+    judge = NULL;
     hanging_end = NULL;
     (void) pthread_cond_broadcast(&let_go);
     nth = (struct nth_fault){.is_armed = false};

@@ -27,6 +27,9 @@ enum temp_call {
     TEMP_CALL_UNLINK,
     TEMP_CALL_MKDIR,
     TEMP_CALL_CLOSE, /* the descriptor is closed all the same */
+    /* Asked about before a call of more than one byte, only of a judge. */
+    TEMP_CALL_READ_SIZE,
+    TEMP_CALL_WRITE_SIZE,
     TEMP_CALL_COUNT,
 };
 const char *temp_call_name(enum temp_call call);
@@ -46,6 +49,21 @@ void temp_calls_fail_nth(unsigned number, int sys_errno, unsigned times);
 
 /* What it struck first, as "kind path"; "" when that many calls were never made. */
 void temp_calls_struck(char *ret, size_t size);
+
+/* Somebody else who decides: asked about each call, by any thread. What does not pass needs no
+ * rule, and the first such call is told by temp_calls_struck(). */
+enum temp_fate {
+    TEMP_PASSES,
+    TEMP_FAILS,        /* with `sys_errno` */
+    TEMP_LOSES_ANSWER, /* the same, but it is done first */
+    TEMP_HALVES,       /* answer to TEMP_CALL_READ_SIZE and TEMP_CALL_WRITE_SIZE */
+};
+struct temp_ruling {
+    enum temp_fate fate;
+    int sys_errno;
+};
+typedef struct temp_ruling (*temp_judge)(enum temp_call call);
+void temp_calls_ask(temp_judge of_each_call); /* no call may be under way */
 
 /* Such calls do not return before temp_calls_reset(). */
 void temp_calls_hang(enum temp_call call, const char *path_end);

@@ -1,4 +1,4 @@
-/* chaos/explorer/jobs.h - several scenarios at once, each in a process of its own. */
+/* chaos/support/jobs.h - several scenarios at once, each in a process of its own. */
 #ifndef MEMSYNC_CHAOS_JOBS_H
 #define MEMSYNC_CHAOS_JOBS_H
 

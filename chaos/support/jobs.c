@@ -1,4 +1,4 @@
-#include "chaos/explorer/jobs.h"
+#include "chaos/support/jobs.h"
 
 #include "tests/support/files.h"
 
