@@ -255,7 +255,8 @@ asan: deps ## the tests under address and undefined-behaviour sanitizers
 
 .PHONY: tsan
 tsan: deps ## races and server under the thread sanitizer
-	$(Q)$(SUBMAKE) FLAVOUR=tsan build/tsan/tests/race/run build/tsan/chaos/replay/run build/tsan/memsyncd build/tsan/memsync
+	$(Q)$(SUBMAKE) FLAVOUR=tsan build/tsan/tests/race/run build/tsan/chaos/replay/run build/tsan/memsyncd build/tsan/memsync \
+		$(if $(NETVOL_PROGRAM),build/tsan/chaos/netvol/netvol)
 	$(Q)$(PYTHON) tests/run.py --build build/tsan --tsan $(TESTS)
 
 # Counts of an earlier run would be added to.

@@ -18,7 +18,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM_TIMEOUT_S = 900
 # What runs under the thread sanitizer unless asked otherwise: every thread meets every other one there.
-TSAN_SCRIPTS = ("test_agent_life.py", "test_agent_watch.py", "test_volume_cases.py")
+TSAN_SCRIPTS = ("test_agent_life.py", "test_agent_watch.py", "test_volume_cases.py", "test_network_hangs.py")
 
 
 class Totals:
