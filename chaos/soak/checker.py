@@ -378,9 +378,6 @@ class Check:
         _, begin, write = user.timeline.not_before(revision)
         if end_of(read) < begin:
             self.blame("fresh", f"revision {revision} of {user.name} was told before anybody made it", read, write)
-        if is_too_old(read):
-            self.blame("age", f"{user.name}/{read['agent']}: {read['age_ms']} ms old, "
-                       f"{read['max_staleness_ms']} were allowed", read)
         since = claimed_since(read)
         if since is None:
             return
@@ -434,8 +431,7 @@ class Check:
     def check_live(self, reads, until, user, agent, node, facts):
         where = f"{user.name}/{agent} on node {node}"
         local = [read for read in reads if read["freshness"] == "local"]
-        if not any(read["begin"] <= until and read["revision"] == user.files["revision"]
-                   and sorted(map(tuple, read["facts"])) == sorted(map(tuple, facts)) for read in local):
+        if not any(read["begin"] <= until and is_in_step(read, user.files["revision"], facts) for read in local):
             self.blame("liveness", f"{where} has not come in step by itself", *local[-1:], user.files)
         for read in reads:
             if read["freshness"] == "strict" and read["begin"] > until and read["state"] not in FRESH:
@@ -469,6 +465,12 @@ def is_nothing_known(read):
     return read["state"] not in FRESH and read["revision"] == 0 and not read["facts"]
 
 
+def is_in_step(read, revision, facts):
+    """Are these the facts of the last revision? Of a scope without any an agent need not know anything."""
+    return ((read.get("revision") == revision or is_nothing_known(read))
+            and sorted(map(tuple, read["facts"])) == sorted(map(tuple, facts)))
+
+
 def is_whole(read):
     return read.get("word") is None and read.get("limit") is None and read.get("id") is None
 
@@ -487,14 +489,6 @@ def claimed_since(read):
     if read["state"] == "stale" and read.get("age_ms") is not None:
         return read["begin"] - (read["age_ms"] + 1) * NS_PER_MS
     return None
-
-
-def is_too_old(read):
-    """Answered at once, as `bounded` may, from what was found in step too long ago?"""
-    if read["freshness"] != "bounded" or read["state"] != "stale" or read.get("reason"):
-        return False
-    took_ns = read["end"] - read["begin"]
-    return read["age_ms"] is None or read["age_ms"] * NS_PER_MS > read["max_staleness_ms"] * NS_PER_MS + took_ns
 
 
 def agrees(read, world):

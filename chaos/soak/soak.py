@@ -50,7 +50,7 @@ os.environ["MEMSYNC_BUILD"] = os.path.join(ROOT, OPTIONS.build)
 
 # pylint: disable=wrong-import-position
 from agent import DEFAULT_AGENT, Agent, Client, RpcError, binary  # noqa: E402
-from checker import check, tell  # noqa: E402
+from checker import check, is_in_step, tell  # noqa: E402
 from faults import AgentFaults, Node, VolumeFaults  # noqa: E402
 from history import WORD, Recorder, join_histories, read_history, token_of  # noqa: E402
 from netvol import Netvol  # noqa: E402
@@ -142,6 +142,7 @@ class Round:
             self.calm()
             return problems
         finally:
+            self.stop.set()
             self.recorder.close()
             for node in self.nodes:
                 node.agent.close()
@@ -208,13 +209,16 @@ class Round:
         scopes = [(node, user, agent) for node in self.nodes for user in self.users for agent in AGENTS]
         behind = scopes
         while behind and time.monotonic() < deadline:
-            behind = [scope for scope in behind
-                      if self.look_at_scope(*scope, "local").get("revision") != wanted[scope[1]]]
+            behind = [scope for scope in behind if not self.is_in_step(*scope, wanted[scope[1]])]
             time.sleep(0.2)
         for node in {node.number: node for node, _, _ in behind}.values():
             self.keep_status(node)
         for scope in scopes:
             self.look_at_scope(*scope, "strict")
+
+    def is_in_step(self, node, user, agent, files):
+        told = self.look_at_scope(node, user, agent, "local")
+        return "error" not in told and is_in_step(told, files["revision"], files["agents"][agent])
 
     def keep_status(self, node):
         """For whoever has to find out why it is not in step."""
@@ -228,9 +232,9 @@ class Round:
                           for fact_id, (_, _, content) in peer.facts(user, agent).items()] for agent in AGENTS}
         now = time.monotonic_ns()
         summary = manifest.get("user", {}).get("workContext", {}).get("summary") or None
-        self.recorder.write(kind="files", user=user, revision=manifest["revision"], summary=summary, agents=agents,
-                            begin=now, end=now)
-        return manifest["revision"]
+        files = {"revision": manifest["revision"], "summary": summary, "agents": agents}
+        self.recorder.write(kind="files", user=user, begin=now, end=now, **files)
+        return files
 
     def look_at_scope(self, node, user, agent, mode):
         told = {"who": "driver", "node": node.number, "user": user, "agent": agent, "what": "search",
@@ -308,4 +312,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -172,14 +172,20 @@ class Good(unittest.TestCase):
         tale.operations[at + 1:at + 1] = [gone, older]
         self.accept(tale)
 
-    def test_a_bounded_answer_that_is_young_enough(self):
-        tale = usual()
-        tale.marks["read local"].update(freshness="bounded", max_staleness_ms=100)
-        self.accept(tale)
-
     def test_an_agent_that_knows_nothing_yet(self):
         tale = usual()
         tale.read(0, {}, state="stale", freshness="local", node=1)
+        self.accept(tale)
+
+    def test_an_agent_need_not_know_a_scope_without_facts(self):
+        tale = Tale()
+        tale.write(1, {"f1": "t1"})
+        tale.write(2, {"f1": None})
+        tale.calm()
+        tale.files(2, a={})
+        for node in (0, 1):
+            tale.read(0, {}, state="stale", freshness="local", node=node)
+            tale.read(2, {}, node=node)
         self.accept(tale)
 
     def test_parts_of_a_scope(self):
@@ -375,6 +381,14 @@ class Doctored(unittest.TestCase):
                 read.update(revision=4, age_ms=None)
         self.reject(tale, "liveness")
 
+    def test_a_node_that_knows_nothing_of_a_scope_with_facts(self):
+        tale = usual()
+        for read in tale.operations:
+            if read["kind"] == "read" and read["begin"] > tale.marks["calm"]["begin"] and read["node"] == 1 \
+                    and read["freshness"] == "local" and read["agent"] == "b":
+                read.update(revision=0, facts=[], age_ms=None)
+        self.reject(tale, "liveness")
+
     def test_a_node_that_comes_in_step_too_late(self):
         self.doctor("calm", "liveness", bound_s=0.001)
 
@@ -388,10 +402,6 @@ class Doctored(unittest.TestCase):
 
     def test_an_answer_that_is_older_than_it_says(self):
         self.doctor("read local", "age", age_ms=1)
-
-    def test_a_bounded_answer_that_is_older_than_was_asked_for(self):
-        self.doctor("read local", "age", freshness="bounded", max_staleness_ms=20)
-        self.doctor("read local", "age", freshness="bounded", max_staleness_ms=100, age_ms=None)
 
 
 class Command(unittest.TestCase):
