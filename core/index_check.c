@@ -16,6 +16,23 @@ static int explain(char *ret, size_t size, const char *reason)
     return SQLITE_CORRUPT;
 }
 
+/* Why something could not be looked at. Want of memory or a lock says nothing about the file, and
+ * the error stays what it is; a disk that cannot be read is as good as damage. */
+static int explain_error(sqlite3 *db, int result, char *ret, size_t size)
+{
+    (void) snprintf(ret, size, "%s", sqlite3_errmsg(db));
+    switch (result & 0xff) {
+    case SQLITE_NOMEM:
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_FULL:
+    case SQLITE_INTERRUPT:
+        return result;
+    default:
+        return result == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : SQLITE_CORRUPT;
+    }
+}
+
 /* One value of an SQL text; SQLITE_ROW when there is one. */
 static int first_text(sqlite3 *db, const char *sql, char *ret, size_t size)
 {
@@ -38,7 +55,7 @@ static int check_pages(sqlite3 *db, char *ret, size_t size)
     int result = first_text(db, "PRAGMA quick_check(1)", answer, sizeof answer);
 
     if (result != SQLITE_ROW)
-        return explain(ret, size, sqlite3_errmsg(db));
+        return explain_error(db, result, ret, size);
     return strcmp(answer, "ok") == 0 ? SQLITE_OK : explain(ret, size, answer);
 }
 
@@ -49,45 +66,50 @@ static int check_words(sqlite3 *db, char *ret, size_t size)
         sqlite3_exec(db, "INSERT INTO fts (fts) VALUES ('integrity-check')", NULL, NULL, &message);
 
     if (result != SQLITE_OK)
-        result = explain(ret, size, message ? message : sqlite3_errmsg(db));
+        result = explain_error(db, result, ret, size);
+    if (result != SQLITE_OK && message)
+        (void) snprintf(ret, size, "%s", message);
     sqlite3_free(message);
     return result;
 }
 
 /* FTS5's record of totals begins with the number of rows, as one of its variable-length integers:
  * seven bits a byte, the highest bit tells that more follow. */
-static int64_t words_row_count(sqlite3 *db)
+static int words_row_count(sqlite3 *db, int64_t *ret)
 {
     sqlite3_stmt *statement = NULL;
-    int64_t count = -1;
+    int result =
+        sqlite3_prepare_v2(db, "SELECT block FROM fts_data WHERE id = 1", -1, &statement, NULL);
 
-    if (sqlite3_prepare_v2(db, "SELECT block FROM fts_data WHERE id = 1", -1, &statement, NULL) ==
-            SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW) {
+    *ret = 0;
+    if (result == SQLITE_OK)
+        result = sqlite3_step(statement);
+    if (result == SQLITE_ROW) {
         const unsigned char *bytes = sqlite3_column_blob(statement, 0);
         int size = sqlite3_column_bytes(statement, 0);
 
-        count = 0;
-        for (int i = 0; i < size && i < 8; i++) {
-            count = count << 7 | (bytes[i] & 0x7f);
+        for (int i = 0; bytes && i < size && i < 8; i++) {
+            *ret = *ret << 7 | (bytes[i] & 0x7f);
             if (!(bytes[i] & 0x80))
                 break;
         }
     }
     (void) sqlite3_finalize(statement);
-    return count;
+    return result == SQLITE_ROW || result == SQLITE_DONE ? SQLITE_OK : result;
 }
 
 static int check_counts(sqlite3 *db, char *ret, size_t size)
 {
     char facts[32] = "";
     char words[32];
+    int64_t count;
     int result = first_text(db, "SELECT count(*) FROM fact", facts, sizeof facts);
 
-    if (result != SQLITE_ROW)
-        return explain(ret, size, sqlite3_errmsg(db));
-    int64_t count = words_row_count(db);
-    (void) snprintf(words, sizeof words, "%lld", (long long) (count < 0 ? 0 : count));
+    if (result == SQLITE_ROW)
+        result = words_row_count(db, &count);
+    if (result != SQLITE_OK)
+        return explain_error(db, result, ret, size);
+    (void) snprintf(words, sizeof words, "%lld", (long long) count);
     if (strcmp(facts, words) == 0)
         return SQLITE_OK;
     return explain(ret, size, "the words and the facts differ in number");
@@ -143,7 +165,10 @@ static int check_facts(struct index_connection *connection, sqlite3_stmt *facts,
         const char *document = (const char *) sqlite3_column_text(facts, 2);
         if (!document)
             return explain(ret, size, "a fact has no document");
-        if (first_word(document, (size_t) sqlite3_column_bytes(facts, 2), &word) != SQLITE_OK)
+        result = first_word(document, (size_t) sqlite3_column_bytes(facts, 2), &word);
+        if (result == SQLITE_NOMEM)
+            return explain_error(connection->db, result, ret, size);
+        if (result != SQLITE_OK)
             return explain(ret, size, "a stored fact cannot be read");
         int64_t rowid = sqlite3_column_int64(facts, 0);
         if ((word.size == 0) != (INDEX_ROWID_LENGTH(rowid) == 0))
@@ -154,9 +179,9 @@ static int check_facts(struct index_connection *connection, sqlite3_stmt *facts,
         if (result == SQLITE_DONE)
             return explain(ret, size, "a fact is not found by its words");
         if (result != SQLITE_ROW)
-            return explain(ret, size, sqlite3_errmsg(connection->db));
+            return explain_error(connection->db, result, ret, size);
     }
-    return result == SQLITE_DONE ? SQLITE_OK : explain(ret, size, sqlite3_errmsg(connection->db));
+    return result == SQLITE_DONE ? SQLITE_OK : explain_error(connection->db, result, ret, size);
 }
 
 /* Facts spread over the whole table: every row whose number is a multiple of a stride. */
@@ -178,7 +203,7 @@ static int check_sample(struct index_connection *connection, char *ret, size_t s
                                     "SELECT 1 FROM fts WHERE fts MATCH ?1 AND rowid = ?2", -1,
                                     &find, NULL);
     result = result == SQLITE_OK ? check_facts(connection, facts, find, ret, size)
-                                 : explain(ret, size, sqlite3_errmsg(connection->db));
+                                 : explain_error(connection->db, result, ret, size);
     (void) sqlite3_finalize(facts);
     (void) sqlite3_finalize(find);
     token_scope_set(connection->scope, 0);

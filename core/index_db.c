@@ -357,8 +357,11 @@ static enum status check_file(struct index *index, struct error *error)
 {
     char reason[ERROR_MESSAGE_MAX] = "";
 
-    if (index_check(&index->writer, reason, sizeof reason) == SQLITE_OK)
+    int result = index_check(&index->writer, reason, sizeof reason);
+    if (result == SQLITE_OK)
         return STATUS_OK;
+    if (result != SQLITE_CORRUPT)
+        return index_sqlite_error(index, &index->writer, result, "check the index", error);
     index_remember_damage(index, index_epoch(index), reason);
     return error_set(error, STATUS_CORRUPT, NULL, "the index is damaged: %s", reason);
 }

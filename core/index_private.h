@@ -192,7 +192,7 @@ MUST_CHECK int filter_match(const struct index_filter *filter, const char *docum
 /* ---- damage (index_check.c) ---- */
 
 /* Looks for damage that an unclean end or somebody else's hand may have left. SQLITE_CORRUPT with
- * the reason in `ret`. */
+ * the reason in `ret`; another error than that says nothing about the file. */
 MUST_CHECK int index_check(struct index_connection *connection, char *ret, size_t size);
 
 /* ---- rows of the scope table (index_scope.c) ---- */

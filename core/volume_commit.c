@@ -454,6 +454,18 @@ static void restore_own_facts(const struct commit *commit)
         restore_if_ours(commit, commit->by_directory[i]);
 }
 
+/* Whether our manifest is in its place already, as far as that can be told: then facts without it
+ * would be half a commit. */
+static bool may_have_our_manifest(const struct commit *commit)
+{
+    const struct commit_request *request = commit->request;
+    AUTO_IMAGE struct file_image image = {0};
+    enum status status = read_manifest(commit, &image, NULL);
+
+    return status == STATUS_OK ? has_bytes(&image, request->manifest, request->manifest_size)
+                               : status != STATUS_NOT_FOUND;
+}
+
 /* How a commit ended that did not go through. */
 enum aftermath {
     AFTERMATH_OLD,     /* the old state is back, or will be after the next operation */
@@ -482,7 +494,8 @@ static enum aftermath take_back(struct commit *commit, enum status reason)
         remove_own_backups(commit);
         break;
     case JOURNAL_OURS:
-        if (reason == STATUS_CONFLICT) { /* the manifest is somebody else's: it stays */
+        /* The manifest is somebody else's, or a fact is: they stay. */
+        if (reason == STATUS_CONFLICT && !may_have_our_manifest(commit)) {
             restore_own_facts(commit);
             clean_up(commit, false);
             break;

@@ -27,7 +27,7 @@ void act_apply(struct world *world)
         "{\"upserts\": [{\"id\": \"f1\", \"content\": \"note uno\", \"revision\": 1," MEMBERS "},"
         "{\"id\": \"f4\", \"content\": \"note four\"," MEMBERS "}], \"deletes\": [\"f3\"],"
         "\"summaries\": {\"user\": {\"workContext\": {\"summary\": \"new\"}}}}",
-        "four,two,uno");
+        "four,two,uno|new");
 }
 
 void act_import(struct world *world)
@@ -37,7 +37,7 @@ void act_import(struct world *world)
         "{\"memory_data\": {\"facts\": [{\"id\": \"f1\", \"content\": \"note one\"," MEMBERS "},"
         "{\"id\": \"f7\", \"content\": \"note seven\"," MEMBERS "}],"
         "\"user\": {\"workContext\": {\"summary\": \"imported\"}}}}",
-        "one,seven");
+        "one,seven|imported");
 }
 
 void act_clear(struct world *world)
@@ -49,7 +49,7 @@ void act_summaries(struct world *world)
 {
     (void) judge_write(world, deermem_update_summaries,
                        "{\"summaries\": {\"user\": {\"workContext\": {\"summary\": \"new\"}}}}",
-                       "one,three,two");
+                       "one,three,two|new");
 }
 
 void act_first_write(struct world *world)

@@ -128,15 +128,16 @@ static void add_content(const char *contents, const char *more, char ret[TRUTH_T
     struct truth with;
     char copy[TRUTH_TEXT_MAX];
     char *rest = copy;
+    const char *summary = contents + strcspn(contents, "|");
 
-    (void) snprintf(copy, sizeof copy, "%s", contents);
+    (void) snprintf(copy, sizeof copy, "%.*s", (int) (summary - contents), contents);
     for (char *item; (item = strsep(&rest, ",")) != NULL;) {
         if (*item)
             fact_list_add(list, "", item);
     }
     fact_list_add(list, "", more);
     fact_list_finish(&list, &with);
-    (void) snprintf(ret, TRUTH_TEXT_MAX, "%s", with.contents);
+    (void) snprintf(ret, TRUTH_TEXT_MAX, "%.900s%.100s", with.contents, summary);
 }
 
 /* The next write goes through and leaves no trace of what failed before. */
@@ -193,14 +194,22 @@ static void heal(struct world *world, bool writes_first)
     act_search_both(world);
 }
 
-/* An index is dear to build: it is not given up for one error that passes. What cannot be opened at
- * all is another matter, and so is one that others have damaged. */
+/* What the index may be given up for: others have damaged it, it cannot be opened at all, or it
+ * cannot be read when it is checked. */
+static bool may_lose_index(const struct scenario *scenario, const struct fault *fault,
+                           const char *struck)
+{
+    return scenario->loses_index || strcmp(struck, "open") == 0 ||
+           (scenario->start == START_DIED && (fault->kind->code & 0xff) == SQLITE_IOERR);
+}
+
+/* An index is dear to build: it is not given up for one error that passes. */
 static void expect_index_kept(struct world *world, const struct scenario *scenario,
                               const struct fault *fault, const char *struck)
 {
     DIR *directory = opendir(world->index_directory);
 
-    if (!directory || fault->persists || strcmp(struck, "open") == 0 || scenario->loses_index) {
+    if (!directory || fault->persists || may_lose_index(scenario, fault, struck)) {
         if (directory)
             (void) closedir(directory);
         return;

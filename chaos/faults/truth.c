@@ -190,4 +190,8 @@ void truth_read(const struct temp_volume *volume, const char *scope, struct trut
     AUTO_JSON json_t *old = read_document(volume, path);
     add_old(list, old);
     fact_list_finish(&list, ret);
+    if (ret->summary[0] && strcmp(ret->summary, TRUTH_OLD_SUMMARY) != 0) {
+        size_t used = strlen(ret->contents);
+        (void) snprintf(ret->contents + used, sizeof ret->contents - used, "|%s", ret->summary);
+    }
 }

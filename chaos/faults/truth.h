@@ -8,11 +8,12 @@
 #include "tests/support/temp_volume.h"
 
 #define TRUTH_TEXT_MAX 1024
+#define TRUTH_OLD_SUMMARY "old" /* what summaries say at first */
 
 struct truth {
     int64_t revision;
     char facts[TRUTH_TEXT_MAX];    /* "f1=one,f2=two", by id */
-    char contents[TRUTH_TEXT_MAX]; /* "one,two", sorted */
+    char contents[TRUTH_TEXT_MAX]; /* "one,two", sorted; and "|new" where the summary is not old */
     char summary[128];             /* of workContext; "" when there is none */
     bool is_whole;                 /* no commit is half done, as far as its journal tells */
 };
