@@ -16,6 +16,7 @@ from process import IS_SANITIZED, Supervisor, contents, states, wait_until
 # A look is given a second; the rest is what two busy cores may add.
 GIVEN_UP_S = 12.0 if IS_SANITIZED else 4.0
 AT_ONCE_S = 4.0 if IS_SANITIZED else 1.0
+DEADLINE_MS = 6000 if IS_SANITIZED else 1500
 
 
 class Hangs(NetworkCase):
@@ -151,7 +152,7 @@ class ManyHang(NetworkCase):
     def ask_for_all(self, method, **params):
         """All at once, on one connection as a gateway does."""
         with Client(self.agent_here.endpoint, timeout_s=30) as client:
-            sent = [client.send(method, user_id=f"u{number}", timeout_ms=1500, **params)
+            sent = [client.send(method, user_id=f"u{number}", timeout_ms=DEADLINE_MS, **params)
                     for number in range(1, self.USERS + 1)]
             return [client.reply(number) for number in sent]
 
