@@ -41,6 +41,7 @@ struct refresh_slot {
     bool put_off;     /* a background request waits for that run (back-off) */
     uint64_t look_ns; /* another look was asked for, not before that; 0: none */
     unsigned look_wishes;
+    uint64_t relist_ns; /* and one with REFRESH_WISH_RELIST then, later than that; 0: none */
     unsigned failures;
     unsigned waiters;
     bool is_late; /* it is in the table's `lately` */
@@ -341,8 +342,9 @@ static void take_due(struct refresh_slot *slot, uint64_t now_ns)
     }
     if (slot->look_ns && slot->look_ns <= now_ns) {
         slot->wishes |= slot->look_wishes;
-        slot->look_wishes = 0;
-        slot->look_ns = 0;
+        slot->look_wishes = slot->relist_ns ? REFRESH_WISH_RELIST : REFRESH_WISH_NONE;
+        slot->look_ns = slot->relist_ns;
+        slot->relist_ns = 0;
     }
 }
 
@@ -453,6 +455,15 @@ uint64_t refresh_running_age(struct refresh_table *table, const struct scope *sc
     return age_ns;
 }
 
+/* One run is due already. What it would settle, the next one can settle as well; but a listing that
+ * may be old has to be read after that time, not before. */
+static void gather_later(struct refresh_slot *slot, unsigned wishes, uint64_t due_ns)
+{
+    slot->look_wishes |= wishes;
+    if ((wishes & REFRESH_WISH_RELIST) && due_ns > slot->look_ns && due_ns > slot->relist_ns)
+        slot->relist_ns = due_ns;
+}
+
 enum status refresh_request_later(struct refresh_table *table, const struct scope *scope,
                                   unsigned wishes, uint64_t due_ns)
 {
@@ -464,7 +475,8 @@ enum status refresh_request_later(struct refresh_table *table, const struct scop
         done = slot->look_ns != 0 || delay_locked(table, slot, due_ns);
         if (done && !slot->look_ns)
             slot->look_ns = due_ns;
-        slot->look_wishes |= done ? wishes : 0;
+        if (done)
+            gather_later(slot, wishes, due_ns);
     }
     pthread_mutex_unlock(&table->lock);
     return done ? STATUS_OK : STATUS_NO_MEMORY;

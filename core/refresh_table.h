@@ -69,8 +69,8 @@ MUST_CHECK enum status refresh_join(struct refresh_table *table, const struct sc
 /* Since how long the run under way of a scope goes on, in nanoseconds; 0: none does. */
 uint64_t refresh_running_age(struct refresh_table *table, const struct scope *scope);
 
-/* Asks for a background run not before `due_ns`, or when the one comes that was asked for before.
- */
+/* Asks for a background run not before `due_ns`, or when the one comes that was asked for before;
+ * with REFRESH_WISH_RELIST for another one at `due_ns` then. */
 MUST_CHECK enum status refresh_request_later(struct refresh_table *table, const struct scope *scope,
                                              unsigned wishes, uint64_t due_ns);
 

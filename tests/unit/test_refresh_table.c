@@ -298,6 +298,28 @@ Test(refresh_table, of_two_later_requests_the_first_time_stands_and_the_wishes_g
     cr_expect_str_eq(counts(), "0 0 0 0 0");
 }
 
+/* A listing that the first one reads may still be an old one of the second change. */
+Test(refresh_table, a_later_relisting_comes_at_its_own_time_too)
+{
+    struct refresh_run run;
+
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert(refresh_request_later(table, &desk, REFRESH_WISH_SETTLE | REFRESH_WISH_RELIST,
+                                        clock_deadline_ms(5000)) == STATUS_OK);
+        clock_advance_for_test(2 * NS_PER_SECOND);
+    }
+    cr_expect(!refresh_claim(table, &desk, &run), "not before");
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.wishes, REFRESH_WISH_SETTLE | REFRESH_WISH_RELIST);
+    done(&run, &fine);
+    cr_expect_str_eq(counts(), "1 0 0 1 0");
+    clock_advance_for_test(3 * NS_PER_SECOND);
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.wishes, REFRESH_WISH_RELIST);
+    done(&run, &fine);
+    cr_expect_str_eq(counts(), "0 0 0 0 0");
+}
+
 /* What is wanted now does not wait for the later time, and does not do the later run's work. */
 Test(refresh_table, a_request_now_leaves_the_later_run_as_it_is)
 {
