@@ -102,7 +102,7 @@ static int check_counts(sqlite3 *db, char *ret, size_t size)
 {
     char facts[32] = "";
     char words[32];
-    int64_t count;
+    int64_t count = 0;
     int result = first_text(db, "SELECT count(*) FROM fact", facts, sizeof facts);
 
     if (result == SQLITE_ROW)

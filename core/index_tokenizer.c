@@ -110,7 +110,7 @@ int index_fts5_api(sqlite3 *db, fts5_api **ret)
         result = sqlite3_step(statement);
     (void) sqlite3_finalize(statement);
     if (result != SQLITE_ROW)
-        return result == SQLITE_DONE ? SQLITE_NOTFOUND : result;
+        return result == SQLITE_DONE || result == SQLITE_OK ? SQLITE_NOTFOUND : result;
     *ret = api;
     return api ? SQLITE_OK : SQLITE_NOTFOUND;
 }

@@ -39,7 +39,9 @@ static char escaped_character(char letter)
     static const char meant[] = "\b\f\n\r\t";
     const char *found = strchr(letters, letter);
 
-    return found ? meant[found - letters] : letter;
+    if (!found)
+        return letter;
+    return meant[found - letters];
 }
 
 /* One character at `bytes`, as it is spelt; returns the length of its spelling. */
@@ -216,12 +218,8 @@ enum status json_text_read(const char *bytes, size_t size, unsigned depth_max, j
 {
     struct json_scan scan;
     struct json_token token = {0};
-    AUTO_BUILDING struct building building;
+    AUTO_BUILDING struct building building = {.bytes = bytes};
 
-    building.bytes = bytes;
-    building.depth = 0;
-    building.key = (struct text){0};
-    building.root = NULL;
     json_scan_start(&scan, bytes, size, depth_max);
     do {
         if (!json_scan_next(&scan, &token))

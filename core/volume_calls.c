@@ -193,7 +193,7 @@ int volume_do_open(const struct volume *volume, int dir_fd, const char *path, in
                    mode_t mode)
 {
     int at = dir_fd < 0 ? volume_root_fd(volume) : dir_fd;
-    int fd;
+    int fd = -1;
 
     count_path(path);
     RETRY_INTERRUPTED(fd, volume, "open", at, path,
@@ -203,7 +203,7 @@ int volume_do_open(const struct volume *volume, int dir_fd, const char *path, in
 
 int volume_do_stat(const struct volume *volume, int fd, const char *path, struct statx *ret)
 {
-    int result;
+    int result = -1;
 
     count_path(path);
     RETRY_INTERRUPTED(result, volume, "stat", fd, path, volume->calls->stat_forced(fd, path, ret));
@@ -212,7 +212,7 @@ int volume_do_stat(const struct volume *volume, int fd, const char *path, struct
 
 ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t size, off_t offset)
 {
-    ssize_t result;
+    ssize_t result = -1;
 
     volume_count_operations(1); /* the attributes, which tell a client whether its bytes are old */
     RETRY_INTERRUPTED(result, volume, "read", fd, "", volume->calls->read(fd, bytes, size, offset));
@@ -221,7 +221,7 @@ ssize_t volume_do_read(const struct volume *volume, int fd, void *bytes, size_t 
 
 ssize_t volume_do_write(const struct volume *volume, int fd, const void *bytes, size_t size)
 {
-    ssize_t result;
+    ssize_t result = -1;
 
     RETRY_INTERRUPTED(result, volume, "write", fd, "", volume->calls->write(fd, bytes, size));
     return result;
@@ -229,7 +229,7 @@ ssize_t volume_do_write(const struct volume *volume, int fd, const void *bytes, 
 
 ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t size)
 {
-    ssize_t result;
+    ssize_t result = -1;
 
     RETRY_INTERRUPTED(result, volume, "list", fd, "", volume->calls->list(fd, bytes, size));
     if (result > 0)
@@ -239,7 +239,7 @@ ssize_t volume_do_list(const struct volume *volume, int fd, void *bytes, size_t 
 
 int volume_do_sync(const struct volume *volume, int fd)
 {
-    int result;
+    int result = -1;
 
     RETRY_INTERRUPTED(result, volume, "sync", fd, "", volume->calls->sync(fd));
     return result;
@@ -247,7 +247,7 @@ int volume_do_sync(const struct volume *volume, int fd)
 
 int volume_do_lock(const struct volume *volume, int fd, int operation)
 {
-    int result;
+    int result = -1;
 
     RETRY_INTERRUPTED(result, volume, "lock", fd, "", volume->calls->lock(fd, operation));
     return result;
@@ -256,7 +256,7 @@ int volume_do_lock(const struct volume *volume, int fd, int operation)
 int volume_do_rename(const struct volume *volume, int from_fd, const char *from, int to_fd,
                      const char *to)
 {
-    int result;
+    int result = -1;
 
     RETRY_INTERRUPTED(result, volume, "rename", to_fd, to,
                       volume->calls->rename(from_fd, from, to_fd, to));
@@ -266,7 +266,7 @@ int volume_do_rename(const struct volume *volume, int from_fd, const char *from,
 int volume_do_rename_new(const struct volume *volume, int from_fd, const char *from, int to_fd,
                          const char *to)
 {
-    int result;
+    int result = -1;
 
     RETRY_INTERRUPTED(result, volume, "rename", to_fd, to,
                       volume->calls->rename_new(from_fd, from, to_fd, to));
@@ -276,7 +276,7 @@ int volume_do_rename_new(const struct volume *volume, int from_fd, const char *f
 int volume_do_link(const struct volume *volume, int from_fd, const char *from, int to_fd,
                    const char *to)
 {
-    int result;
+    int result = -1;
 
     RETRY_INTERRUPTED(result, volume, "link", to_fd, to,
                       volume->calls->link(from_fd, from, to_fd, to));
@@ -285,7 +285,7 @@ int volume_do_link(const struct volume *volume, int from_fd, const char *from, i
 
 int volume_do_unlink(const struct volume *volume, int dir_fd, const char *name, int flags)
 {
-    int result;
+    int result = -1;
 
     RETRY_INTERRUPTED(result, volume, "unlink", dir_fd, name,
                       volume->calls->unlink(dir_fd, name, flags));
@@ -294,7 +294,7 @@ int volume_do_unlink(const struct volume *volume, int dir_fd, const char *name, 
 
 int volume_do_mkdir(const struct volume *volume, int dir_fd, const char *name, mode_t mode)
 {
-    int result;
+    int result = -1;
 
     RETRY_INTERRUPTED(result, volume, "mkdir", dir_fd, name,
                       volume->calls->mkdir(dir_fd, name, mode));

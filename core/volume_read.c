@@ -147,6 +147,12 @@ static enum status look_at(const struct volume *volume, int fd, size_t size_max,
     return STATUS_OK;
 }
 
+static void hand_on(struct file_image *image, struct file_image *ret)
+{
+    *ret = *image;
+    *image = (struct file_image){0};
+}
+
 static enum status error_changed(struct error *error)
 {
     return error_set(error, STATUS_STALE, NULL, "the file changed while it was read");
@@ -165,8 +171,7 @@ static enum status read_once(const struct volume *volume, int fd, size_t size_ma
         return status;
     if (image.size != image.stamp.size)
         return error_changed(error);
-    *ret = image;
-    image = (struct file_image){0};
+    hand_on(&image, ret);
     return STATUS_OK;
 }
 
@@ -183,8 +188,7 @@ enum status volume_read_fd(const struct volume *volume, int fd, size_t size_max,
         return status;
     if (!file_stamp_equal(&image.stamp, &after))
         return error_changed(error);
-    *ret = image;
-    image = (struct file_image){0};
+    hand_on(&image, ret);
     return STATUS_OK;
 }
 
