@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from peer import add
-from process import FLAVOUR, IS_SANITIZED, ROOT, ProcessCase, skip
+from process import COUNTS_LINES, FLAVOUR, IS_SANITIZED, ROOT, ProcessCase, skip
 
 PROGRAM = r"""
 #include <memsync.h>
@@ -146,6 +146,8 @@ class Installed(ProcessCase):
         self.assertIn("NEEDED               libmemsync.so.1", needed)
 
     def test_the_library_shows_its_own_names_only(self):
+        if COUNTS_LINES:
+            skip("what counts lines has names of its own")
         shown = subprocess.run(["nm", "-D", "--defined-only", self.path("usr/lib/libmemsync.so")],
                                text=True, capture_output=True, check=True).stdout
         names = {line.split()[-1] for line in shown.splitlines()}

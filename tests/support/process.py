@@ -19,6 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("MEMSYNC_BUILD") or "build/test"
 FLAVOUR = os.path.basename(os.path.normpath(BUILD))
 IS_SANITIZED = FLAVOUR in ("asan", "tsan")
+COUNTS_LINES = FLAVOUR == "coverage"
 MEMSYNCD = binary("memsyncd", BUILD)
 MEMSYNC = binary("memsync", BUILD)
 
