@@ -169,6 +169,19 @@ class Damage(ProcessCase):
         found = agent.rpc("search", query="amber", user_id="u1")
         self.assertEqual((found["count"], "broken" in found["scopes"][0]), (4, False))
 
+    def test_of_many_broken_facts_twenty_are_named_in_the_log_and_the_rest_counted(self):
+        self.fill(users=1, facts=30)
+        for number in range(1, 26):
+            path = os.path.join(self.peer.bucket("u1"), fact_path("__default__", f"fact_{number}"))
+            self.write_bad(path, b"---\nid: [\n---\n\nno\n")
+        agent = self.agent()
+        found = agent.rpc("search", query="amber", user_id="u1", top_k=100)
+        self.assertEqual((found["count"], found["scopes"][0]["broken"]), (5, 25))
+        self.assertEqual(len(agent.log_lines("event=fact.broken")), 20)
+        more = agent.log_lines("event=fact.more")
+        self.assertEqual(len(more), 1)
+        self.assertIn("files=5", more[0])
+
     def test_a_fact_that_gets_broken_while_it_runs_is_not_served_any_more(self):
         self.fill(users=1)
         agent = self.agent()

@@ -386,6 +386,18 @@ class Errors(Nodes):
                         self.expect(a, self.texts(2, range(1, 41)), user="u2")
                 self.expect_soon(a, wanted)
 
+    def test_users_that_cannot_be_listed_are_told_once_and_found_later(self):
+        a, _ = self.start(config=Watching.POLLING)
+        with self.net.node(0).fail("opendir", "users", "EIO"):
+            wait_until(lambda: a.log_lines("event=volume.listing"), 20, "a line about the listing")
+            self.peer.commit("u7", changes=[add("fact_1", "amber seven")])
+            time.sleep(1)
+            self.assertEqual(len(a.log_lines("event=volume.listing")), 1)
+        def is_found():
+            return [one for one in a.rpc("scopes")["scopes"] if one["user_id"] == "u7"]
+        wait_until(is_found, 20, "the new user, unasked")
+        self.expect(a, self.texts())
+
     def test_a_directory_that_may_not_be_read_is_refused_by_name(self):
         self.fill(users=2)
         with self.net.node(0).fail("any", "users/u1*", "EACCES"):
