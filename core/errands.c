@@ -149,10 +149,14 @@ static struct errand *find_equal_locked(const struct errands *errands, const str
 
 /* ---- threads ---- */
 
-static void drop_reference_locked(struct errand *errand)
+/* The lock is let go for the end of the last one, which may close what it has opened. */
+static void drop_reference_locked(struct errands *errands, struct errand *errand)
 {
-    if (--errand->references == 0)
-        errand->destroy(errand);
+    if (--errand->references > 0)
+        return;
+    pthread_mutex_unlock(&errands->lock);
+    errand->destroy(errand);
+    pthread_mutex_lock(&errands->lock);
 }
 
 /* The lock is held at the call and at the return. */
@@ -173,7 +177,7 @@ static void run_locked(struct errands *errands, struct errand *errand)
     errand->operations = operations;
     errand->state = ERRAND_DONE;
     pthread_cond_broadcast(&errands->moved);
-    drop_reference_locked(errand);
+    drop_reference_locked(errands, errand);
 }
 
 /* False when the thread should leave. */
@@ -318,6 +322,6 @@ void errands_release(struct errands *errands, struct errand *errand)
         take_out(&errands->waiting, errand);
         errand->references--;
     }
-    drop_reference_locked(errand);
+    drop_reference_locked(errands, errand);
     pthread_mutex_unlock(&errands->lock);
 }

@@ -18,6 +18,8 @@ enum mode {
     MODE_BOTH = MODE_ONCE | MODE_PERSISTENT,
 };
 
+#define JOBS_MOST 256 /* processes at a time */
+
 struct settings {
     const char *scenario;
     const char *fault;
@@ -288,8 +290,8 @@ static bool take_option(int name, struct settings *settings)
         settings->seed = strtoull(optarg, NULL, 10);
         return true;
     case 'j':
-        settings->jobs = (unsigned) atoi(optarg);
-        return settings->jobs > 0;
+        settings->jobs = (unsigned) strtoul(optarg, NULL, 10);
+        return settings->jobs > 0 && settings->jobs <= JOBS_MOST;
     default:
         return false;
     }
