@@ -1,6 +1,7 @@
 #include "backends/deermem_usage.h"
 
 #include "core/json_text.h"
+#include "core/condition.h"
 #include "core/log.h"
 #include "core/thread_join.h"
 #include "core/usage_log.h"
@@ -107,7 +108,6 @@ enum status deermem_usage_start(struct writer *writer, double half_life_days,
                                 struct deermem_usage **ret, struct error *error)
 {
     struct deermem_usage *usage = calloc(1, sizeof *usage);
-    pthread_condattr_t monotonic;
 
     if (!usage || usage_log_create(LOG_BYTES_MAX, &usage->log) != STATUS_OK) {
         free(usage);
@@ -115,11 +115,8 @@ enum status deermem_usage_start(struct writer *writer, double half_life_days,
     }
     usage->writer = writer;
     usage->half_life_days = half_life_days;
-    (void) pthread_condattr_init(&monotonic);
-    (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void) pthread_mutex_init(&usage->lock, NULL);
-    (void) pthread_cond_init(&usage->stopped, &monotonic);
-    (void) pthread_condattr_destroy(&monotonic);
+    condition_init(&usage->stopped);
     int failure = pthread_create(&usage->thread, NULL, run, usage);
     if (failure != 0) {
         usage_destroy(usage);

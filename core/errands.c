@@ -1,6 +1,7 @@
 #include "core/errands.h"
 
 #include "core/clock.h"
+#include "core/condition.h"
 #include "core/thread_kind.h"
 #include "core/volume.h"
 
@@ -22,6 +23,7 @@ struct errands {
     struct errand *running;
     unsigned threads;
     unsigned idle;
+    unsigned ending; /* errands that are being destroyed */
     bool stopping;
 };
 
@@ -32,16 +34,6 @@ bool errands_is_on_one(void)
     return is_on_one;
 }
 
-static void init_condition(pthread_cond_t *condition)
-{
-    pthread_condattr_t monotonic;
-
-    (void) pthread_condattr_init(&monotonic);
-    (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void) pthread_cond_init(condition, &monotonic);
-    (void) pthread_condattr_destroy(&monotonic);
-}
-
 enum status errands_create(struct errands **ret)
 {
     struct errands *errands = calloc(1, sizeof *errands);
@@ -49,8 +41,8 @@ enum status errands_create(struct errands **ret)
     if (!errands)
         return STATUS_NO_MEMORY;
     pthread_mutex_init(&errands->lock, NULL);
-    init_condition(&errands->wanted);
-    init_condition(&errands->moved);
+    condition_init(&errands->wanted);
+    condition_init(&errands->moved);
     *ret = errands;
     return STATUS_OK;
 }
@@ -68,12 +60,17 @@ static bool is_past(uint64_t deadline_ns)
     return clock_monotonic_ns() >= deadline_ns;
 }
 
+static bool is_busy_locked(const struct errands *errands)
+{
+    return errands->waiting || errands->running || errands->ending > 0;
+}
+
 bool errands_settle(struct errands *errands, uint64_t deadline_ns)
 {
     pthread_mutex_lock(&errands->lock);
-    while ((errands->waiting || errands->running) && !is_past(deadline_ns))
+    while (is_busy_locked(errands) && !is_past(deadline_ns))
         wait_step_locked(errands, deadline_ns);
-    bool settled = !errands->waiting && !errands->running;
+    bool settled = !is_busy_locked(errands);
     pthread_mutex_unlock(&errands->lock);
     return settled;
 }
@@ -154,9 +151,12 @@ static void drop_reference_locked(struct errands *errands, struct errand *errand
 {
     if (--errand->references > 0)
         return;
+    errands->ending++;
     pthread_mutex_unlock(&errands->lock);
     errand->destroy(errand);
     pthread_mutex_lock(&errands->lock);
+    errands->ending--;
+    pthread_cond_broadcast(&errands->moved);
 }
 
 /* The lock is held at the call and at the return. */

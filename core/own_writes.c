@@ -1,6 +1,7 @@
 #include "core/own_writes.h"
 
 #include "core/clock.h"
+#include "core/condition.h"
 #include "core/signature.h"
 
 #include <pthread.h>
@@ -22,15 +23,11 @@ struct own_writes {
 enum status own_writes_create(struct own_writes **ret)
 {
     struct own_writes *writes = calloc(1, sizeof *writes);
-    pthread_condattr_t monotonic;
 
     if (!writes)
         return STATUS_NO_MEMORY;
-    (void) pthread_condattr_init(&monotonic);
-    (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void) pthread_mutex_init(&writes->lock, NULL);
-    (void) pthread_cond_init(&writes->ended, &monotonic);
-    (void) pthread_condattr_destroy(&monotonic);
+    condition_init(&writes->ended);
     *ret = writes;
     return STATUS_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/condition.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -78,17 +79,13 @@ struct refresh_table {
 enum status refresh_table_create(struct refresh_table **ret)
 {
     struct refresh_table *table = calloc(1, sizeof *table);
-    pthread_condattr_t monotonic;
 
     if (!table)
         return STATUS_NO_MEMORY;
     pthread_mutex_init(&table->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&table->wanted, &monotonic);
-    pthread_cond_init(&table->urgent_wanted, &monotonic);
-    pthread_cond_init(&table->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    condition_init(&table->wanted);
+    condition_init(&table->urgent_wanted);
+    condition_init(&table->ended);
     table->bucket_count = 256;
     table->buckets = calloc(table->bucket_count, sizeof(struct refresh_slot *));
     if (!table->buckets) {

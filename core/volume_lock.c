@@ -1,6 +1,7 @@
 #include "core/volume_lock.h"
 
 #include "core/clock.h"
+#include "core/condition.h"
 #include "core/journal.h"
 #include "core/volume_private.h"
 
@@ -41,15 +42,11 @@ struct volume_lock {
 enum status volume_lock_table_create(struct volume_lock_table **ret)
 {
     struct volume_lock_table *table = calloc(1, sizeof *table);
-    pthread_condattr_t attributes;
 
     if (!table)
         return STATUS_NO_MEMORY;
     (void) pthread_mutex_init(&table->lock, NULL);
-    (void) pthread_condattr_init(&attributes);
-    (void) pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void) pthread_cond_init(&table->freed, &attributes);
-    (void) pthread_condattr_destroy(&attributes);
+    condition_init(&table->freed);
     *ret = table;
     return STATUS_OK;
 }

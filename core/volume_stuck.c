@@ -63,12 +63,15 @@ struct volume_stuck_seat *volume_stuck_seat_here(void)
 
 void volume_stuck_begin(const char *operation, int dir_fd, const char *path)
 {
+    size_t length = strnlen(path, NAME_SIZE - 1);
+
     if (!volume_stuck_seat_here())
         return;
     pthread_mutex_lock(&own_seat->lock);
     own_seat->operation = operation;
     own_seat->dir_fd = dir_fd;
-    (void) snprintf(own_seat->path, sizeof own_seat->path, "%s", path);
+    memcpy(own_seat->path, path, length);
+    own_seat->path[length] = '\0';
     own_seat->begun_ns = clock_monotonic_ns();
     pthread_mutex_unlock(&own_seat->lock);
 }

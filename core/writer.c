@@ -1,5 +1,6 @@
 #include "core/writer.h"
 
+#include "core/condition.h"
 #include "core/json_text.h"
 #include "core/log.h"
 #include "core/migration.h"
@@ -75,7 +76,6 @@ enum status writer_create(struct store *store, const struct writer_options *opti
                           struct writer **ret)
 {
     struct writer *writer = calloc(1, sizeof *writer);
-    pthread_condattr_t attributes;
 
     if (!writer)
         return STATUS_NO_MEMORY;
@@ -84,10 +84,7 @@ enum status writer_create(struct store *store, const struct writer_options *opti
     if (writer->options.gather_max_ms == 0)
         writer->options.gather_max_ms = GATHER_MAX_MS;
     (void) pthread_mutex_init(&writer->lock, NULL);
-    (void) pthread_condattr_init(&attributes);
-    (void) pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void) pthread_cond_init(&writer->changed, &attributes);
-    (void) pthread_condattr_destroy(&attributes);
+    condition_init(&writer->changed);
     *ret = writer;
     return STATUS_OK;
 }

@@ -14,7 +14,7 @@ FLOOR_NAMES = ("ground", "formats", "decisions", "outside", "snapshot", "engine"
 
 # The first words of the names of core's files; the longest that fits counts.
 CORE_FLOORS = {
-    GROUND: "compiler status log clock text array pause_point mutant reader_pool thread_kind thread_join "
+    GROUND: "compiler status log clock text array pause_point mutant reader_pool thread_kind thread_join condition "
             "volume_stuck",
     # What lies in files and messages, and what is said about it: no state, no I/O.
     FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml iso_time "
