@@ -45,7 +45,7 @@ static const struct config_key keys[] = {
     {"index.allow_network", CONFIG_BOOL, MEMBER(index_allow_network), .standard = "false",
      .help = "Accept an index on a network or unknown file system. SQLite's locks are not\n"
              "reliable there."},
-    {"index.mmap_bytes", CONFIG_BYTES, MEMBER(index_mmap_bytes), 0, 64 * GIB, .standard = "0",
+    {"index.mmap_bytes", CONFIG_BYTES, MEMBER(index_mmap_bytes), 0, 64 * GIB, .standard = "1G",
      .help = "How much of the index is mapped into memory; 0: nothing."},
     {"index.wal_bytes_max", CONFIG_BYTES, MEMBER(index_wal_bytes_max), MIB, 16 * GIB,
      .standard = "64M", .help = "The size at which the index's write-ahead log is written back."},

@@ -25,8 +25,8 @@ struct index_reader; /* opaque; one thread at a time */
 #define INDEX_SCHEMA_VERSION 4
 
 struct index_options {
-    const char *directory;  /* made (0700) when missing; its parent must exist */
-    uint64_t mmap_bytes;    /* 0: none; see SIGBUS in docs/troubleshooting.md */
+    const char *directory; /* made (0700) when missing; its parent must exist */
+    uint64_t mmap_bytes; /* how much of the file is mapped, see core/index_mapping.h; 0: nothing */
     uint64_t wal_bytes_max; /* a larger log is checkpointed and reported; 0: default (64 MiB) */
 };
 

@@ -3,6 +3,7 @@
 
 #include "core/analyzer.h"
 #include "core/clock.h"
+#include "core/index_mapping.h"
 #include "core/index_rank.h"
 #include "core/text.h"
 
@@ -17,6 +18,8 @@
 #define CHECKPOINT_PAGES 4000            /* within a commit: a write waits for it, so seldom */
 #define CHECKPOINT_IDLE_BYTES (4u << 20) /* in idle slices: nobody waits, so early */
 #define MERGE_PAGES 16
+
+#define LOST_PAGE_TEXT "a part of a file of the index is not on disk any more"
 
 /* ---- errors ---- */
 
@@ -96,6 +99,10 @@ enum status index_sqlite_error(struct index *index, const struct index_connectio
     const char *message = current ? sqlite3_errmsg(connection->db) : sqlite3_errstr(result);
     enum status status = status_of_sqlite(result, message);
 
+    if (index_mapping_has_lost()) {
+        message = LOST_PAGE_TEXT;
+        index_mapping_forget();
+    }
     if (status == STATUS_CORRUPT)
         index_remember_damage(index, connection->epoch, message);
     return error_set(error, status, NULL, "cannot %s: %s", doing, message);
@@ -182,6 +189,7 @@ enum status index_connect(struct index *index, bool writer, struct index_connect
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                 (writer ? SQLITE_OPEN_CREATE : 0);
     struct index_connection connection = {.epoch = index_epoch(index)};
+    index_mapping_forget(); /* what was met before is not of this file */
     int result = sqlite3_open_v2(index->path, &connection.db, flags, NULL);
 
     if (result == SQLITE_OK)
@@ -479,6 +487,7 @@ enum status index_open(const struct index_options *options, struct index **ret, 
 
     if (!index)
         return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for the index");
+    index_mapping_guard();
     enum status status = index_files_lock(index, error);
     if (status == STATUS_OK)
         status = open_or_start_anew(index, ret_rebuilt, error);

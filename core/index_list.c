@@ -137,9 +137,11 @@ enum status index_list(struct index_reader *reader, int64_t scope_id,
         result = count_all(reader, scope_id, filter, &page.total);
     if (result != SQLITE_OK)
         return index_reader_error(reader, result, "list the facts", error);
-    if (page.status == STATUS_OK && ret_total)
+    enum status status =
+        page.status == STATUS_OK ? index_reader_check_pages(reader, error) : page.status;
+    if (status == STATUS_OK && ret_total)
         *ret_total = page.total;
-    return page.status;
+    return status;
 }
 
 /* ---- get ---- */
@@ -201,6 +203,9 @@ enum status index_get(struct index_reader *reader, int64_t scope_id, const char 
         return index_reader_error(reader, result, "read a fact", error);
     if (!document)
         return error_set(error, STATUS_NOT_FOUND, NULL, "no fact with the id %s", fact_id);
+    enum status status = index_reader_check_pages(reader, error);
+    if (status != STATUS_OK)
+        return status;
     *ret = TAKE_PTR(document);
     *ret_size = size;
     return STATUS_OK;

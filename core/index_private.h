@@ -124,7 +124,9 @@ void index_disconnect(struct index_connection *connection, bool may_checkpoint);
 /* The prepared statement, reset and without bindings. */
 MUST_CHECK int index_statement(struct index_connection *connection, enum index_sql sql,
                                sqlite3_stmt **ret);
-/* Runs a statement without parameters to its end. An SQLite result code, SQLITE_OK when done. */
+/* Runs a statement without parameters to its end. An SQLite result code, SQLITE_OK when done;
+ * SQLITE_CORRUPT when this thread has met a lost page (core/index_mapping.h): no transaction may
+ * end well on what was read there. */
 MUST_CHECK int index_run(struct index_connection *connection, enum index_sql sql);
 void index_reset_statements(struct index_connection *connection);
 
@@ -150,6 +152,9 @@ void index_remember_damage(struct index *index, uint64_t epoch, const char *mess
 /* The same for a reader. */
 enum status index_reader_error(struct index_reader *reader, int result, const char *doing,
                                struct error *error);
+/* For whoever has copied out of a row after the last step: STATUS_CORRUPT, and the damage is
+ * remembered, when this thread met a lost page meanwhile. */
+MUST_CHECK enum status index_reader_check_pages(struct index_reader *reader, struct error *error);
 /* The statement, with the scope as its first parameter. */
 MUST_CHECK int index_reader_statement(struct index_reader *reader, enum index_sql sql,
                                       int64_t scope_id, sqlite3_stmt **ret);

@@ -1,6 +1,7 @@
 /* A reader's snapshots, and what it tells of scopes. */
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/index_mapping.h"
 #include "core/index_private.h"
 #include "core/index_search.h"
 
@@ -43,6 +44,13 @@ enum status index_reader_error(struct index_reader *reader, int result, const ch
                                struct error *error)
 {
     return index_sqlite_error(reader->index, &reader->connection, result, doing, error);
+}
+
+enum status index_reader_check_pages(struct index_reader *reader, struct error *error)
+{
+    return index_mapping_has_lost()
+               ? index_reader_error(reader, SQLITE_CORRUPT, "read the index", error)
+               : STATUS_OK;
 }
 
 int index_reader_statement(struct index_reader *reader, enum index_sql sql, int64_t scope_id,
@@ -107,6 +115,7 @@ void index_end(struct index_reader *reader)
 {
     if (!reader->in_snapshot)
         return;
+    (void) !index_reader_check_pages(reader, NULL); /* remembered for all, see below */
     reader->in_snapshot = false;
     reader->deadline_ns = CLOCK_NEVER;
     token_scope_set(reader->connection.scope, 0);
@@ -160,14 +169,17 @@ enum status index_read_manifest(struct index_reader *reader, int64_t scope_id, c
 
     const char *bytes = sqlite3_column_blob(statement, 0);
     size_t size = (size_t) sqlite3_column_bytes(statement, 0);
-    char *copy = bytes ? malloc(size) : NULL;
+    AUTO_FREE char *copy = bytes ? malloc(size) : NULL;
     /* Without bytes: no manifest, or no memory to read one. */
     if (!copy && sqlite3_column_type(statement, 0) != SQLITE_NULL)
         return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a manifest");
     if (copy)
         memcpy(copy, bytes, size);
-    *ret = copy;
-    *ret_size = copy ? size : 0;
+    enum status status = index_reader_check_pages(reader, error);
+    if (status != STATUS_OK)
+        return status;
+    *ret = TAKE_PTR(copy);
+    *ret_size = *ret ? size : 0;
     return STATUS_OK;
 }
 

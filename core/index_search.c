@@ -343,9 +343,10 @@ static enum status finish(struct index_reader *reader, int result, struct best *
         return error_set(error, STATUS_TIMEOUT, NULL, "the search took too long");
     if (result != SQLITE_OK)
         return index_reader_error(reader, result, "search", error);
-    if (best_take(best, ret) != STATUS_OK)
-        return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for the hits");
-    return STATUS_OK;
+    enum status status = index_reader_check_pages(reader, error);
+    if (status == STATUS_OK && best_take(best, ret) != STATUS_OK)
+        status = error_set(error, STATUS_NO_MEMORY, NULL, "no memory for the hits");
+    return status;
 }
 
 enum status index_search(struct index_reader *reader, int64_t scope_id, const struct query *query,

@@ -1,3 +1,4 @@
+#include "core/index_mapping.h"
 #include "core/index_private.h"
 #include "core/index_rank.h"
 
@@ -108,6 +109,8 @@ int index_run(struct index_connection *connection, enum index_sql sql)
 
     if (result != SQLITE_OK)
         return result;
+    if (index_mapping_has_lost())
+        return SQLITE_CORRUPT;
     do {
         result = sqlite3_step(statement);
     } while (result == SQLITE_ROW);

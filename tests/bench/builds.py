@@ -82,7 +82,7 @@ def measure_warm(bench):
 
 def private_mib(pid):
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-        return sum(int(line.split()[1]) for line in file if line.startswith("Private_")) / 1024
+        return sum(int(line.split()[1]) for line in file if line.startswith("Anonymous:")) / 1024
 
 
 def count_of(pid, what):

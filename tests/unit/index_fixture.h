@@ -27,6 +27,7 @@ struct fixture {
 static UNUSED void fixture_open_with(struct fixture *fixture, uint64_t wal_bytes_max)
 {
     const struct index_options options = {.directory = fixture->directory,
+                                          .mmap_bytes = UINT64_C(1) << 30,
                                           .wal_bytes_max = wal_bytes_max};
     struct error error = {0};
 

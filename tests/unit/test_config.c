@@ -85,7 +85,7 @@ Test(config, has_the_documented_defaults)
     cr_expect_eq(config->volume_recovery_grace_ms, 60000);
     cr_expect_eq(config->volume_cache_ms, 0);
     cr_expect_null(config->index_path);
-    cr_expect_eq(config->index_mmap_bytes, 0);
+    cr_expect_eq(config->index_mmap_bytes, 1 << 30);
     cr_expect_str_eq(config->sync_freshness, "strict");
     cr_expect_eq(config->sync_readers, 0);
     cr_expect(config->sync_inotify);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -382,6 +383,121 @@ Test(index_db, only_its_own_files_are_touched_and_two_old_ones_kept)
     cr_expect(not(exists(&fixture, INDEX_FILE_NAME ".damaged-3")));
     cr_expect(exists(&fixture, INDEX_FILE_NAME ".damaged-4"));
     cr_expect(exists(&fixture, INDEX_FILE_NAME ".damaged-5"));
+}
+
+/* ---- shortened in place, while it is mapped ---- */
+
+static void shorten(const struct fixture *fixture, const char *name, off_t size)
+{
+    char path[256];
+
+    path_of(fixture, name, path, sizeof path);
+    cr_assert(zero(int, truncate(path, size)));
+}
+
+/* Whoever meets what is not there any more is told of damage, and so is everybody else until the
+ * rebuild. */
+static void expect_lost_page(struct fixture *fixture, enum status status)
+{
+    AUTO_HITS struct index_hits hits = {0};
+    char text[ERROR_MESSAGE_MAX];
+    struct error error = {0};
+
+    cr_expect(eq(int, status, STATUS_CORRUPT));
+    cr_expect(index_is_damaged(fixture->index));
+    index_damage_text(fixture->index, text, sizeof text);
+    cr_expect(ne(ptr, strstr(text, "not on disk"), NULL), "%s", text);
+    cr_expect(eq(int, search(fixture, &scope, "common", NULL, 9, &hits), STATUS_CORRUPT));
+    cr_assert(eq(int, index_rebuild(fixture->index, "a test", &error), STATUS_OK), "%s",
+              error.message);
+    fill(fixture, 3);
+    EXPECT_FOUND(fixture, &scope, "word1", "f1");
+}
+
+Test(index_db, a_file_that_is_cut_while_it_is_read_is_damage)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    AUTO_HITS struct index_hits hits = {0};
+    AUTO_HITS struct index_hits none = {0};
+
+    fixture_create(&fixture);
+    fill(&fixture, 600);
+    fixture_close(&fixture); /* moves all of the log into the file */
+    fixture_reopen(&fixture);
+    begin(&fixture);
+    cr_assert(
+        eq(int, search_in_snapshot(&fixture, &scope, "word1", 5, NULL, 9, &hits, NULL), STATUS_OK));
+    shorten(&fixture, INDEX_FILE_NAME, 4096);
+    enum status status = search_in_snapshot(&fixture, &scope, "common", 6, NULL, 1000, &none, NULL);
+    index_end(fixture.reader);
+    expect_lost_page(&fixture, status);
+}
+
+/* As one does whose zeros look like something sound. */
+static void meet_lost_page(const struct fixture *fixture)
+{
+    char path[256];
+
+    write_file(fixture, "mapped", "some bytes");
+    path_of(fixture, "mapped", path, sizeof path);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    cr_assert(ge(int, fd, 0));
+    const volatile char *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    cr_assert(ne(ptr, (void *) (uintptr_t) mapped, MAP_FAILED));
+    shorten(fixture, "mapped", 0);
+    cr_expect(zero(int, mapped[0]));
+    cr_assert(zero(int, munmap((void *) (uintptr_t) mapped, 4096)));
+    cr_assert(zero(int, close(fd)));
+}
+
+Test(index_db, nothing_is_answered_from_a_lost_page_that_looks_sound)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    AUTO_HITS struct index_hits hits = {0};
+
+    fixture_create(&fixture);
+    fill(&fixture, 3);
+    begin(&fixture);
+    meet_lost_page(&fixture);
+    enum status status = search_in_snapshot(&fixture, &scope, "common", 6, NULL, 9, &hits, NULL);
+    index_end(fixture.reader);
+    expect_lost_page(&fixture, status);
+
+    begin(&fixture);
+    meet_lost_page(&fixture);
+    index_end(fixture.reader);
+    expect_lost_page(&fixture, STATUS_CORRUPT);
+}
+
+Test(index_db, nothing_is_committed_on_a_lost_page_that_looks_sound)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    enum install_outcome outcome = INSTALL_LOST;
+    struct index_scope state;
+    uint64_t generation = 0;
+
+    fixture_create(&fixture);
+    fill(&fixture, 3);
+    cr_assert(eq(int, scope_state(&fixture, &scope, &state), STATUS_OK));
+    const struct index_change change = {.scope = &scope,
+                                        .expected_generation = state.generation,
+                                        .synced = synced_at(8)};
+    meet_lost_page(&fixture);
+    enum status status = index_install_refresh(fixture.index, &change, &outcome, &generation, NULL);
+    cr_expect(not(outcome == INSTALL_DONE));
+    expect_lost_page(&fixture, status);
+}
+
+Test(index_db, shared_memory_that_is_cut_while_it_is_mapped_is_damage)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    AUTO_HITS struct index_hits hits = {0};
+
+    fixture_create(&fixture);
+    fill(&fixture, 600);
+    EXPECT_FOUND(&fixture, &scope, "word1", "f1");
+    shorten(&fixture, INDEX_FILE_NAME "-shm", 0);
+    expect_lost_page(&fixture, search(&fixture, &scope, "common", NULL, 9, &hits));
 }
 
 /* ---- an unclean end ---- */
