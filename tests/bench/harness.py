@@ -62,7 +62,7 @@ class Bench:
     def volume(self, users, facts, seed=1):
         """A volume of that size; made at its first use, kept for the next run with --directory."""
         path = self.path(f"volume-{users}x{facts}-{seed}")
-        if not os.path.exists(path + ".json"):
+        if not (os.path.exists(path + ".json") and os.path.isdir(path)):
             shutil.rmtree(path, ignore_errors=True)
             shutil.rmtree(self.index(path), ignore_errors=True)  # it knows its volume
             self.say(f"writing a volume of {users} users with {facts} facts each")

@@ -22,6 +22,9 @@ bool test_exists(const char *path);
 /* NUL-terminated beyond `ret_size` (which may be NULL); the caller frees it. */
 char *test_read_file(const char *path, size_t *ret_size);
 
+/* The same; NULL when there is no such file. */
+char *test_read_file_if_there(const char *path, size_t *ret_size);
+
 /* Makes the directories above `path` and `path` itself. */
 void test_make_dirs(const char *path);
 void test_make_parents(const char *path);
