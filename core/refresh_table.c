@@ -13,6 +13,7 @@
 /* Slots that ended lately are kept, so that whoever asked for a run learns how it ended even when
  * it was over before he began to wait. */
 #define LATELY_MAX 256
+#define RELIST_TURN_NS (5 * NS_PER_SECOND)
 
 enum slot_state { SLOT_IDLE, SLOT_WANTED, SLOT_RUNNING, SLOT_AGAIN };
 
@@ -42,7 +43,8 @@ struct refresh_slot {
     bool put_off;     /* a background request waits for that run (back-off) */
     uint64_t look_ns; /* another look was asked for, not before that; 0: none */
     unsigned look_wishes;
-    uint64_t relist_ns; /* and one with REFRESH_WISH_RELIST then, later than that; 0: none */
+    uint64_t relist_ns;     /* and one with REFRESH_WISH_RELIST then, later than that; 0: none */
+    unsigned relist_wishes; /* of one that is due by now and has not begun; 0: none is */
     unsigned failures;
     unsigned waiters;
     bool is_late; /* it is in the table's `lately` */
@@ -67,7 +69,9 @@ struct refresh_table {
     struct refresh_slot **buckets; /* chained; a power of two */
     size_t bucket_count, slot_count;
     struct slot_queue urgent, background;
-    struct refresh_slot **delayed; /* a binary heap by due_ns */
+    struct slot_queue relists;      /* background runs for nothing but a look at all listings */
+    struct refresh_slot *relisting; /* whose run is such a one; NULL: none */
+    struct refresh_slot **delayed;  /* a binary heap by due_ns */
     size_t delayed_count, delayed_capacity;
     struct refresh_slot *lately[LATELY_MAX]; /* a ring */
     size_t lately_next;
@@ -258,6 +262,15 @@ static void queue_append(struct slot_queue *queue, struct refresh_slot *slot)
     queue->length++;
 }
 
+/* Makes the slot want the run that is due for its listings alone. */
+static void enqueue_relist_locked(struct refresh_table *table, struct refresh_slot *slot)
+{
+    slot->state = SLOT_WANTED;
+    slot->urgency = REFRESH_BACKGROUND;
+    queue_append(&table->relists, slot);
+    pthread_cond_signal(&table->wanted);
+}
+
 /* Puts a WANTED slot where its urgency says. */
 static void enqueue_locked(struct refresh_table *table, struct refresh_slot *slot)
 {
@@ -328,21 +341,31 @@ static bool delay_locked(struct refresh_table *table, struct refresh_slot *slot,
     return true;
 }
 
-/* What of the two is due by now goes to the wishes; the other stays for its time. */
-static void take_due(struct refresh_slot *slot, uint64_t now_ns)
+/* What of the two is due by now goes to the wishes; the other stays for its time. True: a run is
+ * due, other than one for the listings alone. */
+static bool take_due(struct refresh_slot *slot, uint64_t now_ns)
 {
+    bool is_due = false;
+
     if (slot->retry_ns && slot->retry_ns <= now_ns) {
         slot->wishes |= slot->retry_wishes;
         slot->retry_wishes = 0;
         slot->retry_ns = 0;
         slot->put_off = false;
+        is_due = true;
     }
     if (slot->look_ns && slot->look_ns <= now_ns) {
-        slot->wishes |= slot->look_wishes;
+        if (slot->look_wishes & REFRESH_WISH_RELIST) {
+            slot->relist_wishes |= slot->look_wishes;
+        } else {
+            slot->wishes |= slot->look_wishes;
+            is_due = true;
+        }
         slot->look_wishes = slot->relist_ns ? REFRESH_WISH_RELIST : REFRESH_WISH_NONE;
         slot->look_ns = slot->relist_ns;
         slot->relist_ns = 0;
     }
+    return is_due;
 }
 
 /* The first one of the heap, which is due, leaves it, or waits there for what is due later. */
@@ -356,21 +379,29 @@ static void heap_advance(struct refresh_table *table)
     heap_down(table, 0);
 }
 
-/* Moves what has become due into the background queue. */
+static void want_in_background_locked(struct refresh_table *table, struct refresh_slot *slot)
+{
+    if (slot->state == SLOT_RUNNING) {
+        slot->state = SLOT_AGAIN;
+        slot->urgency = REFRESH_BACKGROUND;
+    } else if (slot->state == SLOT_IDLE || slot->queued == &table->relists) {
+        slot->state = SLOT_WANTED;
+        slot->urgency = REFRESH_BACKGROUND;
+        enqueue_locked(table, slot);
+    }
+}
+
+/* Moves what has become due into its queue. */
 static void wake_delayed_locked(struct refresh_table *table, uint64_t now_ns)
 {
     while (table->delayed_count > 0 && table->delayed[0]->due_ns <= now_ns) {
         struct refresh_slot *slot = table->delayed[0];
-        take_due(slot, now_ns);
+        bool is_due = take_due(slot, now_ns);
         heap_advance(table);
-        if (slot->state == SLOT_RUNNING) {
-            slot->state = SLOT_AGAIN;
-            slot->urgency = REFRESH_BACKGROUND;
-        } else if (slot->state == SLOT_IDLE) {
-            slot->state = SLOT_WANTED;
-            slot->urgency = REFRESH_BACKGROUND;
-            enqueue_locked(table, slot);
-        }
+        if (is_due)
+            want_in_background_locked(table, slot);
+        else if (slot->relist_wishes && slot->state == SLOT_IDLE)
+            enqueue_relist_locked(table, slot); /* else it is one when that run has ended */
     }
 }
 
@@ -400,7 +431,8 @@ static uint64_t want_locked(struct refresh_table *table, struct refresh_slot *sl
         enqueue_locked(table, slot);
         break;
     case SLOT_WANTED:
-        if (urgency == REFRESH_URGENT && slot->urgency != REFRESH_URGENT) {
+        if (slot->queued == &table->relists ||
+            (urgency == REFRESH_URGENT && slot->urgency != REFRESH_URGENT)) {
             slot->urgency = urgency;
             enqueue_locked(table, slot);
         }
@@ -485,6 +517,11 @@ static void begin_locked(struct refresh_table *table, struct refresh_slot *slot,
                          struct refresh_run *ret)
 {
     assert(slot->state == SLOT_WANTED);
+    if (slot->queued == &table->relists) {
+        slot->wishes |= slot->relist_wishes;
+        slot->relist_wishes = 0;
+        table->relisting = slot;
+    }
     queue_remove(slot);
     slot->state = SLOT_RUNNING;
     slot->running_number = ++table->sequence;
@@ -506,18 +543,29 @@ static void begin_locked(struct refresh_table *table, struct refresh_slot *slot,
     (void) status;
 }
 
+/* The next look at all listings of a scope, one at a time: each asks about every file, and eight
+ * together kept each other, and searches of their scopes, waiting for eight times as long. One
+ * that takes very long may hang, and is not waited for. */
+static struct refresh_slot *next_relist_locked(const struct refresh_table *table)
+{
+    bool is_taken =
+        table->relisting && clock_monotonic_ns() - table->relisting->begun_ns < RELIST_TURN_NS;
+
+    return is_taken ? NULL : table->relists.first;
+}
+
 static void wait_for_work_locked(struct refresh_table *table, bool urgent_only)
 {
     if (urgent_only) {
         pthread_cond_wait(&table->urgent_wanted, &table->lock);
         return;
     }
-    if (table->delayed_count == 0) {
+    if (table->delayed_count == 0 && !table->relists.first) {
         pthread_cond_wait(&table->wanted, &table->lock);
         return;
     }
     /* In slices, since tests move the clock. */
-    uint64_t due_ns = table->delayed[0]->due_ns;
+    uint64_t due_ns = table->delayed_count > 0 ? table->delayed[0]->due_ns : CLOCK_NEVER;
     uint64_t now_ns = clock_monotonic_ns();
     uint64_t wait_ns = due_ns > now_ns ? due_ns - now_ns : 0;
     if (wait_ns > NS_PER_SECOND / 4)
@@ -531,8 +579,8 @@ static void hand_over_locked(struct refresh_table *table, bool urgent_only)
 {
     if (table->urgent.first)
         pthread_cond_signal(&table->urgent_wanted);
-    if (!urgent_only &&
-        (table->urgent.first || table->background.first || table->delayed_count > 0))
+    if (!urgent_only && (table->urgent.first || table->background.first || table->relists.first ||
+                         table->delayed_count > 0))
         pthread_cond_signal(&table->wanted);
 }
 
@@ -545,7 +593,7 @@ bool refresh_take(struct refresh_table *table, bool urgent_only, struct refresh_
         wake_delayed_locked(table, clock_monotonic_ns());
         slot = table->urgent.first;
         if (!slot && !urgent_only)
-            slot = table->background.first;
+            slot = table->background.first ? table->background.first : next_relist_locked(table);
         if (slot)
             break;
         wait_for_work_locked(table, urgent_only);
@@ -577,6 +625,7 @@ enum status refresh_begin(struct refresh_table *table, const struct scope *scope
     if (slot && (slot->state == SLOT_RUNNING || slot->state == SLOT_AGAIN)) {
         *ret_run = slot->running_number;
     } else if (slot) {
+        queue_remove(slot);
         slot->state = SLOT_WANTED; /* by the caller, so that nobody is woken for it */
         begin_locked(table, slot, ret);
         *ret_begun = true;
@@ -663,9 +712,15 @@ void refresh_done(struct refresh_table *table, struct refresh_run *run,
         slot->wishes = 0;
         again = false;
     }
+    if (table->relisting == slot)
+        table->relisting = NULL;
     slot->state = again ? SLOT_WANTED : SLOT_IDLE;
     if (again)
         enqueue_locked(table, slot);
+    else if (slot->relist_wishes)
+        enqueue_relist_locked(table, slot);
+    if (table->relists.first)
+        pthread_cond_signal(&table->wanted);
     pthread_cond_broadcast(&table->ended);
     release_locked(table, slot);
     pthread_mutex_unlock(&table->lock);
@@ -761,7 +816,7 @@ void refresh_table_counts(struct refresh_table *table, struct refresh_table_coun
     *ret = (struct refresh_table_counts){
         .slots = table->slot_count - over,
         .wanted_urgent = table->urgent.length,
-        .wanted_background = table->background.length,
+        .wanted_background = table->background.length + table->relists.length,
         .delayed = table->delayed_count,
         .running = table->running,
         .oldest_running_ns = oldest_ns,

@@ -70,7 +70,8 @@ MUST_CHECK enum status refresh_join(struct refresh_table *table, const struct sc
 uint64_t refresh_running_age(struct refresh_table *table, const struct scope *scope);
 
 /* Asks for a background run not before `due_ns`, or when the one comes that was asked for before;
- * with REFRESH_WISH_RELIST for another one at `due_ns` then. */
+ * with REFRESH_WISH_RELIST for another one at `due_ns` then. Runs that are for that alone come one
+ * scope at a time, and never in the way of one that somebody else asks for. */
 MUST_CHECK enum status refresh_request_later(struct refresh_table *table, const struct scope *scope,
                                              unsigned wishes, uint64_t due_ns);
 

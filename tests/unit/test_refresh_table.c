@@ -11,7 +11,7 @@
 #include <time.h>
 
 static struct refresh_table *table;
-static struct scope desk, door;
+static struct scope desk, door, chair;
 static const struct refresh_result fine = {.status = STATUS_OK, .generation = 3};
 static const struct refresh_result bad = {.status = STATUS_IO};
 
@@ -19,6 +19,7 @@ static void set_up(void)
 {
     cr_assert(refresh_table_create(&table) == STATUS_OK);
     cr_assert(scope_create("ada", "desk", &desk, NULL) == STATUS_OK);
+    cr_assert(scope_create("eve", "chair", &chair, NULL) == STATUS_OK);
     cr_assert(scope_create("ada", "door", &door, NULL) == STATUS_OK);
 }
 
@@ -372,6 +373,67 @@ Test(refresh_table, failures_are_counted_and_tried_again_later)
     run = claim(&desk);
     cr_expect_eq(run.failures, 0, "a success begins anew");
     done(&run, &fine);
+}
+
+static struct refresh_run take_relist(void)
+{
+    struct refresh_run run = {0};
+
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.wishes, REFRESH_WISH_RELIST);
+    return run;
+}
+
+static void relist_soon(const struct scope *scope)
+{
+    cr_assert(refresh_request_later(table, scope, REFRESH_WISH_RELIST, clock_deadline_ms(1000)) ==
+              STATUS_OK);
+}
+
+/* Each may take long; one that takes very long may hang. */
+Test(refresh_table, relistings_come_one_scope_at_a_time)
+{
+    struct refresh_run other;
+
+    relist_soon(&desk);
+    relist_soon(&door);
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    struct refresh_run first = take_relist();
+    (void) request(&chair, REFRESH_BACKGROUND, REFRESH_WISH_NONE);
+    cr_assert(refresh_take(table, false, &other));
+    cr_expect(scope_equal(&other.scope, &chair), "others' runs do not wait for it");
+    done(&other, &fine);
+    cr_expect_str_eq(counts(), "2 0 1 0 1", "the second one waits");
+    done(&first, &fine);
+    struct refresh_run second = take_relist();
+    cr_expect(!scope_equal(&first.scope, &second.scope));
+    relist_soon(&chair);
+    clock_advance_for_test(10 * NS_PER_SECOND);
+    struct refresh_run third = take_relist();
+    cr_expect(scope_equal(&third.scope, &chair), "the second one hangs");
+    done(&second, &fine);
+    done(&third, &fine);
+}
+
+/* Somebody who waits for a change does not wait for all listings. */
+Test(refresh_table, whoever_asks_comes_before_a_relisting_that_is_due_and_does_not_do_it)
+{
+    struct refresh_run first;
+
+    relist_soon(&desk);
+    relist_soon(&door);
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    first = take_relist();
+    const struct scope *waiting = scope_equal(&first.scope, &desk) ? &door : &desk;
+    (void) request(waiting, REFRESH_URGENT, REFRESH_WISH_SETTLE);
+    struct refresh_run run = claim(waiting);
+    cr_expect_eq(run.wishes, REFRESH_WISH_SETTLE);
+    done(&run, &fine);
+    done(&first, &fine);
+    run = take_relist();
+    cr_expect(scope_equal(&run.scope, waiting), "it is due still");
+    done(&run, &fine);
+    cr_expect_str_eq(counts(), "0 0 0 0 0");
 }
 
 /* Where a second look is due in a minute, a failure must not wait for that. */
