@@ -390,6 +390,15 @@ static void relist_soon(const struct scope *scope)
               STATUS_OK);
 }
 
+static atomic_bool has_taken;
+
+static void *take_in_thread(void *run)
+{
+    (void) refresh_take(table, false, run);
+    atomic_store(&has_taken, true);
+    return NULL;
+}
+
 /* Each may take long; one that takes very long may hang. */
 Test(refresh_table, relistings_come_one_scope_at_a_time)
 {
@@ -404,8 +413,14 @@ Test(refresh_table, relistings_come_one_scope_at_a_time)
     cr_expect(scope_equal(&other.scope, &chair), "others' runs do not wait for it");
     done(&other, &fine);
     cr_expect_str_eq(counts(), "2 0 1 0 1", "the second one waits");
+    struct refresh_run second;
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, take_in_thread, &second), 0);
+    (void) usleep(400 * 1000);
+    cr_expect(!atomic_load(&has_taken), "the second one waits, whoever would take it");
     done(&first, &fine);
-    struct refresh_run second = take_relist();
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_expect_eq(second.wishes, REFRESH_WISH_RELIST);
     cr_expect(!scope_equal(&first.scope, &second.scope));
     relist_soon(&chair);
     clock_advance_for_test(10 * NS_PER_SECOND);
