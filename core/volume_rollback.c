@@ -210,9 +210,10 @@ static enum status take_back(const struct rollback *rollback, struct error *erro
 }
 
 /* A directory that must be changed and may not be ends the matter before the first change. */
-static enum status check_right(int fd, const char *path, struct error *error)
+static enum status check_right(const struct rollback *rollback, int fd, const char *path,
+                               struct error *error)
 {
-    return volume_check_right(fd, path, "no right to take a change back", error);
+    return volume_check_right(rollback->volume, fd, path, "no right to take a change back", error);
 }
 
 static enum status check_rights(const struct rollback *rollback, struct error *error)
@@ -221,15 +222,15 @@ static enum status check_rights(const struct rollback *rollback, struct error *e
     char path[SCOPE_PATH_MAX];
     const char *name = NULL;
 
-    enum status status = check_right(rollback->bucket_fd, JOURNAL_NAME, error);
+    enum status status = check_right(rollback, rollback->bucket_fd, JOURNAL_NAME, error);
     if (status == STATUS_OK && rollback->backup_fd >= 0)
-        status = check_right(rollback->backup_fd, JOURNAL_RECOVERY_DIR, error);
+        status = check_right(rollback, rollback->backup_fd, JOURNAL_RECOVERY_DIR, error);
     for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++) {
         AUTO_CLOSE int fd = -1;
         const char *old_path = journal->old_entries[i].path;
         status = rollback_open_parent(rollback, old_path, false, &fd, &name, error);
         if (status == STATUS_OK)
-            status = check_right(fd, old_path, error);
+            status = check_right(rollback, fd, old_path, error);
         else if (status == STATUS_NOT_FOUND)
             status = STATUS_OK;
     }
@@ -239,7 +240,7 @@ static enum status check_rights(const struct rollback *rollback, struct error *e
                         rollback->added[i].shard);
         status = volume_open_dir(rollback->volume, rollback->bucket_fd, path, &fd, error);
         if (status == STATUS_OK)
-            status = check_right(fd, path, error);
+            status = check_right(rollback, fd, path, error);
     }
     return status;
 }

@@ -210,6 +210,12 @@ class Writes(HangCase):
     def test_removals(self):
         self.expect_one_thread("unlink", "unlink")
 
+    def test_rights(self):
+        self.expect_one_thread("access", "access")
+
+    def test_attributes(self):
+        self.expect_one_thread("setattr", "chmod")
+
     def test_directories_that_are_opened(self):
         """Before there is a lock to take."""
         agent = self.served()
@@ -307,6 +313,12 @@ class Watching(HangCase):
 
     def test_a_listing_of_the_root_that_hangs(self):
         self.expect_all_goes_on("readdir", ".", ("list", "."), {"inotify": False})
+
+    def test_a_root_that_cannot_be_opened(self):
+        self.expect_all_goes_on("opendir", ".", ("open", "."), {"inotify": False})
+
+    def test_a_look_at_the_file_system_that_hangs(self):
+        self.expect_all_goes_on("statfs", ".", ("statfs", "."), {"inotify": False})
 
     def test_a_look_at_the_volumes_name_that_hangs(self):
         self.expect_all_goes_on("open", ".memsyncd/*", ("open", ".memsyncd/volume-id"), {"inotify": False})
