@@ -950,13 +950,23 @@ Test(volume_recover, the_grace_time_does_not_replace_the_lock)
     cr_expect(file_is(dir, MANIFEST_PATH, MANIFEST_NEW));
 }
 
-Test(volume_recover, a_committed_journal_needs_no_grace_time)
+/* Its writer may be alive, and begin the next one while we remove what this one left. */
+Test(volume_recover, a_committed_journal_is_left_to_writers_where_locks_may_not_reach)
 {
+    enum recover_outcome outcome = RECOVER_WAITING;
+
     open_recovery(false);
     put_crash();
     put_journal(OPERATION, "committed", 7);
+    AUTO_FREE char *before = tree_digest(dir);
     cr_expect(eq(int, outcome_of_recovery(), RECOVER_NOTHING));
+    AUTO_FREE char *after = tree_digest(dir);
+    cr_expect(eq(str, after, before));
+    cr_expect(
+        eq(int, volume_recover_locked(recovery, volume, &scope, &outcome, &error), STATUS_OK));
+    cr_expect(eq(int, outcome, RECOVER_NOTHING)); /* and at once */
     cr_expect(not(has_file(dir, JOURNAL_PATH)));
+    cr_expect(file_is(dir, MANIFEST_PATH, MANIFEST_NEW));
 }
 
 Test(volume_recover, opens_only_names_that_a_listing_shows_where_look_ups_are_cached)
