@@ -394,6 +394,22 @@ class ManyHang(NetworkCase):
         self.expect_free_users_served("writes ")
         self.expect_calm(rules)
 
+    def test_writes_with_all_the_time_in_the_world(self):
+        """More than there are request threads, on one connection: they are replaced long before the deadlines."""
+        rules = self.hang_all("flock", "/*")
+        with Client(self.agent_here.endpoint, timeout_s=60) as client:
+            sent = [client.send("create_fact", user_id=f"u{number}", content="held", timeout_ms=60000)
+                    for number in range(1, 13)]
+            self.hanging_told(self.agent_here, len(sent))
+            self.expect_free_users_served("meanwhile ")
+            user = self.free[0]
+            self.assertEqual(client.rpc("search", user_id=user, query="meanwhile")["count"], 1)
+            for rule in rules:
+                rule.remove()
+            for number in sent:
+                self.assertIn("result", client.reply(number))
+        self.expect_calm(rules)
+
     def test_refreshes(self):
         rules = self.hang_all("readdir", "/agents/*/facts/*")
         for number in range(1, self.USERS + 1):
