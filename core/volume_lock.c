@@ -343,8 +343,10 @@ enum status volume_lock_reserve(struct volume_lock_table *table, const struct vo
     scope_file_path(scope, JOURNAL_LOCK_NAME, lock->path);
     enum status status =
         take_seat(table, bucket, !volume_lookups_are_safe(volume), deadline_ns, &lock->seat, error);
-    if (status != STATUS_OK)
-        return volume_error_at(error, status, lock->path);
+    if (status != STATUS_OK) {
+        (void) volume_error_at(error, status, lock->path);
+        return status;
+    }
     *ret = TAKE_PTR(lock);
     return STATUS_OK;
 }
