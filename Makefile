@@ -200,7 +200,8 @@ $(MUTANT_DIR)/chaos/explorer/run: $(call obj,$(EXPLORER) $(SUPPORT))
 $(MUTANT_DIR)/chaos/explorer/run: MUTANT_WRAPS := $(EXPLORER_WRAPS)
 $(MUTANT_DIR)/memsyncd: $(call obj,agent/main.c)
 $(MUTANT_DIR)/memsync: $(call obj,$(CLI))
-MUTANT_UNITS := $(addprefix tests/unit/,test_refresher test_write_session)
+MUTANT_UNITS := $(addprefix tests/unit/,test_refresher test_write_session test_volume_snapshot \
+	test_volume_recover)
 $(MUTANT_DIR)/tests/unit/%: $(BUILD)/tests/unit/%.o $(call obj,$(SUPPORT)) $(MUTANT_OBJECTS) $(BUILD)/libmemsyncd.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)

@@ -31,7 +31,9 @@
     X(PROBE_NOT_LIST)            /* names are looked up that no listing has shown */               \
     X(NO_LATER_LOOK)             /* a refresh is not followed by a look after the caches' time */  \
     X(CLEAN_AT_ONCE)             /* a stamp is trusted without waiting */                          \
-    X(NO_GRACE)                  /* locks that reach nobody are proof that a writer is dead */
+    X(NO_GRACE)                  /* locks that reach nobody are proof that a writer is dead */     \
+    X(BARE_WITHOUT_LOCK)         /* facts without a manifest are told though no lock can be had */ \
+    X(RESTORE_IN_PLACE)          /* a recovery that comes late can still change files */
 
 #define MUTANT_ENUM(name) MUTANT_##name,
 enum mutant { MUTANTS(MUTANT_ENUM) MUTANT_COUNT };

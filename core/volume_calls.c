@@ -164,13 +164,13 @@ static bool may_hang(const struct volume *volume)
     return !atomic_load(&volume->root) || !volume_lookups_are_safe(volume);
 }
 
-static void begin(const struct volume *volume, const char *operation, int fd, const char *path)
+void volume_call_begin(const struct volume *volume, const char *operation, int fd, const char *path)
 {
     if (may_hang(volume))
         volume_stuck_begin(operation, fd, path);
 }
 
-static void end(void)
+void volume_call_end(void)
 {
     int saved_errno = errno;
 
@@ -181,12 +181,12 @@ static void end(void)
 /* `fd` and `path` tell others what hangs, should it. */
 #define RETRY_INTERRUPTED(result, volume, operation, fd, path, call)                               \
     do {                                                                                           \
-        begin(volume, operation, fd, path);                                                        \
+        volume_call_begin(volume, operation, fd, path);                                            \
         do {                                                                                       \
             operations_here++;                                                                     \
             (result) = (call);                                                                     \
         } while ((result) < 0 && errno == EINTR);                                                  \
-        end();                                                                                     \
+        volume_call_end();                                                                         \
     } while (false)
 
 int volume_do_open(const struct volume *volume, int dir_fd, const char *path, int flags,
@@ -304,9 +304,9 @@ int volume_do_mkdir(const struct volume *volume, int dir_fd, const char *name, m
 /* Linux has let go of the descriptor even where it says EINTR. */
 int volume_do_close(const struct volume *volume, int fd)
 {
-    begin(volume, "close", fd, "");
+    volume_call_begin(volume, "close", fd, "");
     int result = volume->calls->close(fd);
 
-    end();
+    volume_call_end();
     return result < 0 && errno == EINTR ? 0 : result;
 }

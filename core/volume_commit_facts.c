@@ -104,7 +104,8 @@ static enum status write_directory(const struct commit_facts *facts, size_t firs
     enum status status = volume_walk_making(request->volume, request->bucket_fd, directory,
                                             fact_at(facts, first)->path, batch, &fd, error);
     if (status == STATUS_OK)
-        status = volume_check_right(fd, directory, "no right to change the facts there", error);
+        status = volume_check_right(request->volume, fd, directory,
+                                    "no right to change the facts there", error);
     if (status != STATUS_OK)
         return volume_error_at(error, status, directory);
     for (size_t i = first; status == STATUS_OK && i < end; i++)

@@ -4,9 +4,11 @@
 #include "core/condition.h"
 #include "core/journal.h"
 #include "core/volume_private.h"
+#include "core/volume_stuck.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
@@ -15,17 +17,20 @@
 /* A commit takes a few milliseconds: look again soon at first, then at the peers' own pace. */
 #define POLL_FIRST_NS (2 * NS_PER_MS)
 #define POLL_LONGEST_NS (50 * NS_PER_MS)
+/* So often those who wait for a thread of this process look whether it hangs. */
+#define HOLDER_LOOK_NS (100 * NS_PER_MS)
 
 /* One bucket that somebody of this process holds or waits for. */
 struct lock_seat {
     char bucket[SCOPE_PATH_MAX]; /* relative to the root */
     bool taken;
+    struct volume_stuck_seat *holder; /* while taken: the calls of its thread; NULL: not known */
     unsigned users; /* the holder and those who wait; the seat goes with the last of them */
     struct lock_seat *next;
 };
 
-/* `lock` guards the seats and is a leaf: nobody holds it over a system call. `freed` is told when a
- * seat becomes free. */
+/* `lock` guards the seats: nobody holds it over a system call, and below it there are only the
+ * mutexes of core/volume_stuck. `freed` is told when a seat becomes free. */
 struct volume_lock_table {
     pthread_mutex_t lock;
     pthread_cond_t freed;
@@ -36,6 +41,7 @@ struct volume_lock {
     struct volume_lock_table *table;
     const struct volume *volume;
     struct lock_seat *seat;
+    char path[SCOPE_PATH_MAX]; /* of the file, for errors */
     int fd;
 };
 
@@ -112,25 +118,51 @@ static uint64_t remaining_ns(uint64_t deadline_ns)
     return (uint64_t) clock_remaining_ms(deadline_ns) * NS_PER_MS;
 }
 
-static enum status take_seat(struct volume_lock_table *table, const char *bucket,
-                             uint64_t deadline_ns, struct lock_seat **ret)
+/* How long its holder is in one call, where that is too long to wait for it; else 0. */
+static uint64_t hanging_ns_locked(const struct lock_seat *seat)
 {
+    uint64_t age_ns = seat->holder ? volume_stuck_age(seat->holder) : 0;
+
+    return age_ns >= VOLUME_LOCK_PATIENCE_NS ? age_ns : 0;
+}
+
+/* Waits until the seat is free. */
+static enum status wait_for_seat_locked(struct volume_lock_table *table,
+                                        const struct lock_seat *seat, bool may_hang,
+                                        uint64_t deadline_ns, struct error *error)
+{
+    while (seat->taken) {
+        uint64_t left_ns = remaining_ns(deadline_ns);
+        uint64_t hanging_ns = hanging_ns_locked(seat);
+        struct timespec until =
+            clock_real_after(may_hang && left_ns > HOLDER_LOOK_NS ? HOLDER_LOOK_NS : left_ns);
+        if (hanging_ns > 0)
+            return error_set(error, STATUS_BUSY, NULL,
+                             "the volume does not answer: whoever has this user's lock is in a "
+                             "call since %" PRIu64 " ms",
+                             hanging_ns / NS_PER_MS);
+        if (left_ns == 0)
+            return error_set(error, STATUS_TIMEOUT, NULL, "the lock is held by this process");
+        (void) pthread_cond_timedwait(&table->freed, &table->lock, &until);
+    }
+    return STATUS_OK;
+}
+
+static enum status take_seat(struct volume_lock_table *table, const char *bucket, bool may_hang,
+                             uint64_t deadline_ns, struct lock_seat **ret, struct error *error)
+{
+    struct volume_stuck_seat *own = may_hang ? volume_stuck_seat_here() : NULL;
     enum status status = STATUS_OK;
 
     (void) pthread_mutex_lock(&table->lock);
     struct lock_seat *seat = join_seat_locked(table, bucket);
-    if (!seat)
-        status = STATUS_NO_MEMORY;
-    while (status == STATUS_OK && seat->taken) {
-        uint64_t left_ns = remaining_ns(deadline_ns);
-        struct timespec until = clock_real_after(left_ns);
-        if (left_ns == 0)
-            status = STATUS_BUSY;
-        else
-            (void) pthread_cond_timedwait(&table->freed, &table->lock, &until);
-    }
+    if (seat)
+        status = wait_for_seat_locked(table, seat, may_hang, deadline_ns, error);
+    else
+        status = error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a lock");
     if (status == STATUS_OK) {
         seat->taken = true;
+        seat->holder = own;
         *ret = seat;
     } else if (seat) {
         leave_seat_locked(table, seat);
@@ -143,6 +175,7 @@ static void free_seat(struct volume_lock_table *table, struct lock_seat *seat)
 {
     (void) pthread_mutex_lock(&table->lock);
     seat->taken = false;
+    seat->holder = NULL;
     leave_seat_locked(table, seat);
     (void) pthread_cond_broadcast(&table->freed);
     (void) pthread_mutex_unlock(&table->lock);
@@ -293,31 +326,54 @@ static enum status poll_lock(const struct volume *volume, const char *bucket,
     }
 }
 
+enum status volume_lock_reserve(struct volume_lock_table *table, const struct volume *volume,
+                                const struct scope *scope, uint64_t deadline_ns,
+                                struct volume_lock **ret, struct error *error)
+{
+    char bucket[SCOPE_PATH_MAX];
+    AUTO_FREE struct volume_lock *lock = calloc(1, sizeof *lock);
+
+    if (!lock)
+        return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a lock");
+    *lock = (struct volume_lock){.table = table, .volume = volume, .fd = -1};
+    scope_bucket_path(scope, bucket);
+    scope_file_path(scope, JOURNAL_LOCK_NAME, lock->path);
+    enum status status =
+        take_seat(table, bucket, !volume_lookups_are_safe(volume), deadline_ns, &lock->seat, error);
+    if (status != STATUS_OK) {
+        (void) volume_error_at(error, status, lock->path);
+        return status;
+    }
+    *ret = TAKE_PTR(lock);
+    return STATUS_OK;
+}
+
+enum status volume_lock_take_file(struct volume_lock *lock, enum volume_lock_mode mode,
+                                  bool may_create, uint64_t deadline_ns, struct error *error)
+{
+    enum status status = poll_lock(lock->volume, lock->seat->bucket, mode, may_create, deadline_ns,
+                                   &lock->fd, error);
+
+    return volume_error_at(error, status, lock->path);
+}
+
 enum status volume_lock_acquire(struct volume_lock_table *table, const struct volume *volume,
                                 const struct scope *scope, enum volume_lock_mode mode,
                                 bool may_create, uint64_t deadline_ns, struct volume_lock **ret,
                                 struct error *error)
 {
-    char bucket[SCOPE_PATH_MAX];
-    char path[SCOPE_PATH_MAX];
-    AUTO_FREE struct volume_lock *lock = calloc(1, sizeof *lock);
+    struct volume_lock *lock = NULL;
 
-    scope_bucket_path(scope, bucket);
-    scope_file_path(scope, JOURNAL_LOCK_NAME, path);
-    if (!lock)
-        return error_set(error, STATUS_NO_MEMORY, path, "no memory for a lock");
-    *lock = (struct volume_lock){.table = table, .volume = volume, .fd = -1};
-
-    enum status status = take_seat(table, bucket, deadline_ns, &lock->seat);
+    enum status status = volume_lock_reserve(table, volume, scope, deadline_ns, &lock, error);
+    if (status == STATUS_TIMEOUT && error)
+        error->status = STATUS_BUSY;
     if (status != STATUS_OK)
-        return error_set(error, status, path, "the lock is held by this process");
-    status = poll_lock(volume, bucket, mode, may_create, deadline_ns, &lock->fd, error);
-    if (status != STATUS_OK) {
-        free_seat(table, lock->seat);
-        return volume_error_at(error, status, path);
-    }
-    *ret = TAKE_PTR(lock);
-    return STATUS_OK;
+        return status == STATUS_TIMEOUT ? STATUS_BUSY : status;
+    status = volume_lock_take_file(lock, mode, may_create, deadline_ns, error);
+    if (status == STATUS_OK)
+        *ret = TAKE_PTR(lock);
+    volume_lock_release(&lock);
+    return status;
 }
 
 void volume_lock_release_file(struct volume_lock *lock)

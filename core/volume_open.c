@@ -26,9 +26,11 @@ static enum status open_root_fd(const struct volume *volume, struct volume_root 
                                 struct error *error)
 {
     volume_count_operations(1);
+    volume_call_begin(volume, "open", -1, volume->path);
     do {
         root->fd = open(volume->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     } while (root->fd < 0 && errno == EINTR);
+    volume_call_end();
     if (root->fd < 0)
         return error_set_errno(error, errno, NULL, "cannot open the directory %s", volume->path);
     return STATUS_OK;
@@ -59,15 +61,18 @@ static enum status learn_place(const struct volume *volume, struct volume_root *
     uint64_t fs_id = 0;
 
     volume_count_operations(3); /* twice its size, once the rights */
-    if (volume_do_stat(volume, root->fd, "", &status) < 0 || fstatfs(root->fd, &fs) < 0 ||
-        fstatvfs(root->fd, &vfs) < 0)
+    int failed = volume_do_stat(volume, root->fd, "", &status);
+    volume_call_begin(volume, "statfs", root->fd, "");
+    failed = failed || fstatfs(root->fd, &fs) || fstatvfs(root->fd, &vfs);
+    bool allowed = !failed && faccessat(root->fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+    volume_call_end();
+    if (failed)
         return error_set_errno(error, errno, NULL, "cannot look at the volume %s", volume->path);
     root->device = makedev(status.stx_dev_major, status.stx_dev_minor);
     root->inode = status.stx_ino;
     root->kind = volume_kind_of_fs((uint32_t) fs.f_type, root->fs_name);
     learn_mount(volume, root);
-    root->writable = !volume->read_only && !(vfs.f_flag & ST_RDONLY) &&
-                     faccessat(root->fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+    root->writable = !volume->read_only && !(vfs.f_flag & ST_RDONLY) && allowed;
 
     _Static_assert(sizeof fs.f_fsid == sizeof fs_id, "a file-system id has 64 bits");
     memcpy(&fs_id, &fs.f_fsid, sizeof fs_id);

@@ -65,6 +65,12 @@ int volume_do_unlink(const struct volume *volume, int dir_fd, const char *name, 
 int volume_do_mkdir(const struct volume *volume, int dir_fd, const char *name, mode_t mode);
 int volume_do_close(const struct volume *volume, int fd);
 
+/* Around a call to the volume that is none of these, so that others can tell should it hang; errno
+ * stays as it is. */
+void volume_call_begin(const struct volume *volume, const char *operation, int fd,
+                       const char *path);
+void volume_call_end(void);
+
 /* The way of a kernel without openat2: one component at a time, none of them a link. */
 int volume_open_by_component(int dir_fd, const char *path, int flags, mode_t mode);
 
@@ -210,8 +216,8 @@ MUST_CHECK enum status volume_place(const struct volume *volume, int from_fd, co
 
 /* Whether files of the directory may be replaced and removed: STATUS_DENIED says `what` of `path`.
  */
-MUST_CHECK enum status volume_check_right(int dir_fd, const char *path, const char *what,
-                                          struct error *error);
+MUST_CHECK enum status volume_check_right(const struct volume *volume, int dir_fd, const char *path,
+                                          const char *what, struct error *error);
 
 /* True when that file was going to be called `name`. */
 bool volume_name_is_temporary_of(const char *temporary, const char *name);

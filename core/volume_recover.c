@@ -336,7 +336,14 @@ enum status volume_recover(struct volume_recovery *recovery, struct volume_lock_
             return status;
     }
 
-    /* A live writer's waiting time is not spent on a change that stands already. */
+    /* The change stands, and its writer may be alive where we do not see its lock: about to tidy up
+     * itself, and to begin the next commit, whose journal would lie under the name that we remove.
+     */
+    if (finding.journal->state == JOURNAL_COMMITTED && !recovery->locks_reach_all_nodes) {
+        forget(recovery, bucket);
+        return conclude(STATUS_OK, RECOVER_NOTHING, ret);
+    }
+    /* A live writer's waiting time is not spent on it. */
     if (finding.journal->state == JOURNAL_COMMITTED)
         deadline_ns = 0;
     status = volume_lock_acquire(locks, volume, scope, VOLUME_LOCK_EXCLUSIVE, !recovery->read_only,

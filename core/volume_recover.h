@@ -32,7 +32,8 @@ MUST_CHECK enum status volume_recovery_create(const struct volume_recovery_optio
 void volume_recovery_destroy(struct volume_recovery **recovery);
 
 enum recover_outcome {
-    RECOVER_NOTHING,     /* no journal, or only a committed one (cleaned up if the lock was free) */
+    RECOVER_NOTHING, /* no journal, or only a committed one (cleaned up if the lock was free, and
+                        tells something; else that is left to the next writer) */
     RECOVER_TRACES_LEFT, /* only to who holds the lock: a committed one cannot be cleaned up,
                             `error` says why; the change stands, but no other can be begun */
     RECOVER_ROLLED_BACK, /* a dead writer's change was taken back */

@@ -6,6 +6,7 @@
 #include "core/pause_point.h"
 #include "core/volume_journal.h"
 #include "core/volume_rollback_private.h"
+#include "core/volume_sync_batch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,101 @@
 #include <string.h>
 
 #define RETIRED_SUFFIX ".done" /* no operation's name has a dot in it */
+#define BACK_PREFIX ".back-"   /* what is about to be put back */
+#define GONE_PREFIX ".gone-"   /* what was taken away */
+
+/* The lock may not lock: somebody else may have taken this change back already and begun another,
+ * whose files must not be touched. */
+static enum status check_journal(const struct rollback *rollback, struct error *error)
+{
+    enum journal_owner owner;
+    enum status status = volume_journal_owner(rollback->volume, rollback->bucket_fd,
+                                              rollback->journal->operation_id, &owner, error);
+
+    if (status == STATUS_OK && owner != JOURNAL_OURS)
+        status = error_set(error, STATUS_STALE, JOURNAL_NAME,
+                           "somebody else deals with the unfinished commit");
+    return status;
+}
+
+/* ---- one file ----
+ *
+ * Between a look at the journal and the change that follows we may be held up, and where the lock
+ * does not lock, somebody else takes the same change back meanwhile, and others commit. So what is
+ * put back comes from the operation's own directory, and what is taken away goes there: by a
+ * rename, which fails once that directory is gone, and it goes before the journal does. */
+
+static enum status make_name(const char *prefix, char ret[NAME_MAX + 1], struct error *error)
+{
+    char hex[VOLUME_HEX_SIZE];
+
+    if (volume_random_hex(hex) != STATUS_OK)
+        return error_set(error, STATUS_IO, NULL, "no random numbers");
+    (void) snprintf(ret, NAME_MAX + 1, "%s%s", prefix, hex);
+    return STATUS_OK;
+}
+
+/* A peer's first commit has nothing to back up. */
+static bool works_in_place(const struct rollback *rollback)
+{
+    return rollback->backup_fd < 0 || MUTANT(RESTORE_IN_PLACE);
+}
+
+static enum status write_own(const struct rollback *rollback, const char *temporary, int dir_fd,
+                             const char *name, const struct file_image *image, struct error *error)
+{
+    AUTO_SYNC_BATCH struct sync_batch batch = {.volume = rollback->volume};
+    struct statx old;
+    int fd = -1;
+
+    bool exists =
+        volume_do_stat(rollback->volume, dir_fd, name, &old) == 0 && S_ISREG(old.stx_mode);
+    enum status status =
+        volume_begin_new(rollback->volume, rollback->backup_fd, temporary, exists ? &old : NULL,
+                         dir_fd, image->bytes, image->size, &fd, error);
+    if (status == STATUS_OK)
+        status = sync_batch_add(&batch, fd, name, error);
+    return status == STATUS_OK ? sync_batch_flush(&batch, error) : status;
+}
+
+static enum status put_back(const struct rollback *rollback, int dir_fd, const char *name,
+                            const struct file_image *image, struct error *error)
+{
+    const struct volume *volume = rollback->volume;
+    char temporary[NAME_MAX + 1];
+
+    enum status status = make_name(BACK_PREFIX, temporary, error);
+    if (status == STATUS_OK && !works_in_place(rollback))
+        status = write_own(rollback, temporary, dir_fd, name, image, error);
+    if (status == STATUS_OK)
+        status = check_journal(rollback, error);
+    if (status == STATUS_OK && works_in_place(rollback))
+        return volume_replace_file(volume, dir_fd, name, image->bytes, image->size, error);
+    if (status == STATUS_OK)
+        status =
+            volume_replacement_apply(volume, rollback->backup_fd, temporary, dir_fd, name, error);
+    return status == STATUS_OK ? volume_sync_dir(volume, dir_fd, error) : status;
+}
+
+static enum status take_away(const struct rollback *rollback, int dir_fd, const char *name,
+                             struct error *error)
+{
+    const struct volume *volume = rollback->volume;
+    char target[NAME_MAX + 1];
+
+    enum status status = make_name(GONE_PREFIX, target, error);
+    if (status == STATUS_OK)
+        status = check_journal(rollback, error);
+    if (status == STATUS_OK && works_in_place(rollback))
+        return volume_remove_file(volume, dir_fd, name, error);
+    /* ENOENT: it has gone, or the directory has; then the next look at the journal tells. */
+    if (status == STATUS_OK &&
+        volume_do_rename(volume, dir_fd, name, rollback->backup_fd, target) < 0 && errno != ENOENT)
+        status = error_set_errno(error, errno, name, "cannot remove the file");
+    return status == STATUS_OK ? volume_sync_dir(volume, dir_fd, error) : status;
+}
+
+/* ---- all of them ---- */
 
 static enum status restore_fact(const struct rollback *rollback,
                                 const struct journal_old_entry *old, struct error *error)
@@ -28,7 +124,7 @@ static enum status restore_fact(const struct rollback *rollback,
     if (status == STATUS_OK)
         status = rollback_open_parent(rollback, old->path, true, &fd, &name, error);
     if (status == STATUS_OK)
-        status = volume_replace_file(rollback->volume, fd, name, image.bytes, image.size, error);
+        status = put_back(rollback, fd, name, &image, error);
     if (status == STATUS_OK)
         pause_here(PAUSE_RECOVER_AFTER_FACT);
     return volume_error_at(error, status, old->path);
@@ -45,7 +141,7 @@ static enum status remove_added(const struct rollback *rollback, const struct ad
     (void) snprintf(path, sizeof path, "agents/%s/facts/%s", rollback->journal->agent, fact->shard);
     enum status status = volume_open_dir(rollback->volume, rollback->bucket_fd, path, &fd, error);
     if (status == STATUS_OK)
-        status = volume_remove_file(rollback->volume, fd, name, error);
+        status = take_away(rollback, fd, name, error);
     if (status == STATUS_OK)
         pause_here(PAUSE_RECOVER_AFTER_FACT);
     return volume_error_at(error, status, path);
@@ -61,37 +157,21 @@ static enum status restore_manifest(const struct rollback *rollback, struct erro
         /* Written anew all the same: whoever has read facts of the change under this manifest must
          * find another one when he looks again. */
         if (rollback->has_manifest)
-            status =
-                volume_replace_file(rollback->volume, rollback->bucket_fd, rollback->manifest_name,
-                                    rollback->manifest.bytes, rollback->manifest.size, error);
+            status = put_back(rollback, rollback->bucket_fd, rollback->manifest_name,
+                              &rollback->manifest, error);
         break;
     case MANIFEST_REMOVE:
-        status = volume_remove_file(rollback->volume, rollback->bucket_fd, rollback->manifest_name,
-                                    error);
+        status = take_away(rollback, rollback->bucket_fd, rollback->manifest_name, error);
         break;
     case MANIFEST_RESTORE:
         status = volume_read_file(rollback->volume, rollback->backup_fd, ROLLBACK_MANIFEST_BACKUP,
                                   MANIFEST_BYTES_MAX, &image, error);
         if (status == STATUS_OK)
-            status = volume_replace_file(rollback->volume, rollback->bucket_fd,
-                                         rollback->manifest_name, image.bytes, image.size, error);
+            status =
+                put_back(rollback, rollback->bucket_fd, rollback->manifest_name, &image, error);
         break;
     }
     return volume_error_at(error, status, rollback->manifest_name);
-}
-
-/* The lock may not lock: somebody else may have taken this change back already and begun another,
- * whose files must not be touched. */
-static enum status check_journal(const struct rollback *rollback, struct error *error)
-{
-    enum journal_owner owner;
-    enum status status = volume_journal_owner(rollback->volume, rollback->bucket_fd,
-                                              rollback->journal->operation_id, &owner, error);
-
-    if (status == STATUS_OK && owner != JOURNAL_OURS)
-        status = error_set(error, STATUS_STALE, JOURNAL_NAME,
-                           "somebody else deals with the unfinished commit");
-    return status;
 }
 
 /* Should the writer live after all, it finds that it was overtaken when the next file that it puts
@@ -113,32 +193,27 @@ static enum status take_back(const struct rollback *rollback, struct error *erro
     drop_new_files(rollback);
     if (MUTANT(RECOVER_MANIFEST_FIRST))
         status = restore_manifest(rollback, error);
-    for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++) {
-        status = check_journal(rollback, error);
-        if (status == STATUS_OK)
-            status = restore_fact(rollback, &journal->old_entries[i], error);
-    }
-    for (size_t i = 0; status == STATUS_OK && i < rollback->added_count; i++) {
-        status = check_journal(rollback, error);
-        if (status == STATUS_OK)
-            status = remove_added(rollback, &rollback->added[i], error);
-    }
+    for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++)
+        status = restore_fact(rollback, &journal->old_entries[i], error);
+    for (size_t i = 0; status == STATUS_OK && i < rollback->added_count; i++)
+        status = remove_added(rollback, &rollback->added[i], error);
     if (status == STATUS_OK)
-        status = check_journal(rollback, error);
-    if (status != STATUS_OK)
-        return status;
-    pause_here(PAUSE_RECOVER_BEFORE_MANIFEST);
-    if (!MUTANT(RECOVER_MANIFEST_FIRST))
+        pause_here(PAUSE_RECOVER_BEFORE_MANIFEST);
+    if (status == STATUS_OK && !MUTANT(RECOVER_MANIFEST_FIRST))
         status = restore_manifest(rollback, error);
     if (status == STATUS_OK)
         pause_here(PAUSE_RECOVER_AFTER_MANIFEST);
+    /* What was there at the survey: whoever was faster has taken it away. */
+    if (status == STATUS_NOT_FOUND && check_journal(rollback, NULL) == STATUS_STALE)
+        status = STATUS_STALE;
     return status;
 }
 
 /* A directory that must be changed and may not be ends the matter before the first change. */
-static enum status check_right(int fd, const char *path, struct error *error)
+static enum status check_right(const struct rollback *rollback, int fd, const char *path,
+                               struct error *error)
 {
-    return volume_check_right(fd, path, "no right to take a change back", error);
+    return volume_check_right(rollback->volume, fd, path, "no right to take a change back", error);
 }
 
 static enum status check_rights(const struct rollback *rollback, struct error *error)
@@ -147,15 +222,15 @@ static enum status check_rights(const struct rollback *rollback, struct error *e
     char path[SCOPE_PATH_MAX];
     const char *name = NULL;
 
-    enum status status = check_right(rollback->bucket_fd, JOURNAL_NAME, error);
+    enum status status = check_right(rollback, rollback->bucket_fd, JOURNAL_NAME, error);
     if (status == STATUS_OK && rollback->backup_fd >= 0)
-        status = check_right(rollback->backup_fd, JOURNAL_RECOVERY_DIR, error);
+        status = check_right(rollback, rollback->backup_fd, JOURNAL_RECOVERY_DIR, error);
     for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++) {
         AUTO_CLOSE int fd = -1;
         const char *old_path = journal->old_entries[i].path;
         status = rollback_open_parent(rollback, old_path, false, &fd, &name, error);
         if (status == STATUS_OK)
-            status = check_right(fd, old_path, error);
+            status = check_right(rollback, fd, old_path, error);
         else if (status == STATUS_NOT_FOUND)
             status = STATUS_OK;
     }
@@ -165,7 +240,7 @@ static enum status check_rights(const struct rollback *rollback, struct error *e
                         rollback->added[i].shard);
         status = volume_open_dir(rollback->volume, rollback->bucket_fd, path, &fd, error);
         if (status == STATUS_OK)
-            status = check_right(fd, path, error);
+            status = check_right(rollback, fd, path, error);
     }
     return status;
 }

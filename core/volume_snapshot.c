@@ -21,13 +21,22 @@
  */
 #define LOCK_PAUSE_MS 75
 
+/* What keeps others from committing while an attempt reads. */
+enum hold {
+    HOLD_NOT_TRIED, /* nothing */
+    HOLD_LOCK,      /* the user's lock */
+    HOLD_NO_FILE,   /* nothing; there is no lock file, so nobody ever held it */
+    HOLD_REFUSED,   /* nothing: the lock cannot be had */
+};
+
 /* One attempt under way. */
 struct attempt {
     const struct snapshot_source *source;
     const struct snapshot_request *request;
     struct snapshot *snapshot;
-    bool locked;         /* the user's lock is held: nobody commits meanwhile */
-    uint64_t give_up_ns; /* for the walk */
+    enum hold hold;
+    const struct error *refusal; /* why the lock cannot be had */
+    uint64_t give_up_ns;         /* for the walk */
     int bucket_fd;
     int manifest_fd; /* open until the check: its inode cannot be used again before */
     struct facts_place place;
@@ -154,8 +163,12 @@ static enum status check_again(const struct attempt *attempt, struct error *erro
     }
     if (view.has_manifest == live->mark.signature.absent)
         return STATUS_STALE;
+    /* A writer makes the lock file first, and nobody removes it: had one been there meanwhile, and
+     * been taken back, it would show. */
     if (!view.has_manifest)
-        return STATUS_OK;
+        return attempt->hold == HOLD_NO_FILE && listing_find(&view.listing, JOURNAL_LOCK_NAME)
+                   ? STATUS_STALE
+                   : STATUS_OK;
 
     status = volume_read_file_once(source->volume, attempt->bucket_fd, source->manifest_name,
                                    MANIFEST_BYTES_MAX, &image, error);
@@ -195,11 +208,27 @@ static enum status walk_facts(const struct attempt *attempt, struct error *error
     return status;
 }
 
-/* Facts without a manifest have no signature to check: only the lock tells that nobody writes. */
-static bool needs_lock(const struct attempt *attempt)
+/* Facts without a manifest have no signature to check: a commit that was begun and taken back while
+ * they were read has left nothing that shows. So it takes the lock, which tells that nobody writes,
+ * or that nobody ever had one. Where it cannot be had they are not told as what lies there. */
+static enum status check_hold(const struct attempt *attempt, struct error *error)
 {
-    return attempt->snapshot->live.mark.signature.absent && attempt->place.facts_fd >= 0 &&
-           !attempt->locked;
+    if (!attempt->snapshot->live.mark.signature.absent || attempt->place.facts_fd < 0)
+        return STATUS_OK;
+    switch (attempt->hold) {
+    case HOLD_NOT_TRIED:
+        return STATUS_STALE;
+    case HOLD_LOCK:
+    case HOLD_NO_FILE:
+        return STATUS_OK;
+    case HOLD_REFUSED:
+        break;
+    }
+    if (MUTANT(BARE_WITHOUT_LOCK))
+        return STATUS_OK;
+    return error_set(error, STATUS_UNAVAILABLE, attempt->refusal->path,
+                     "facts without a manifest are read under the user's lock only: %s",
+                     attempt->refusal->message);
 }
 
 /* Lists the bucket, and deals with a journal. */
@@ -268,8 +297,8 @@ static enum status read_bucket(struct attempt *attempt, struct error *error)
                                    &attempt->place, error);
     snapshot->unmigrated =
         is_legacy(attempt->request->scope, view.has_manifest ? &manifest : NULL, &attempt->place);
-    if (status == STATUS_OK && needs_lock(attempt))
-        return STATUS_STALE;
+    if (status == STATUS_OK)
+        status = check_hold(attempt, error);
     if (status == STATUS_OK)
         status = walk_facts(attempt, error);
     if (status != STATUS_OK)
@@ -301,15 +330,17 @@ static void close_if_open(int fd)
 
 /* One attempt from the beginning; STATUS_STALE: again. */
 static enum status try_once(const struct snapshot_source *source,
-                            const struct snapshot_request *request, bool locked,
-                            struct snapshot *snapshot, struct error *error)
+                            const struct snapshot_request *request, enum hold hold,
+                            const struct error *refusal, struct snapshot *snapshot,
+                            struct error *error)
 {
     struct attempt attempt = {
         .source = source,
         .request = request,
         .snapshot = snapshot,
-        .locked = locked || request->lock_is_held,
-        .give_up_ns = locked ? clock_deadline_ms(LOCK_HOLD_MS) : CLOCK_NEVER,
+        .hold = request->lock_is_held ? HOLD_LOCK : hold,
+        .refusal = refusal,
+        .give_up_ns = hold == HOLD_LOCK ? clock_deadline_ms(LOCK_HOLD_MS) : CLOCK_NEVER,
         .bucket_fd = -1,
         .manifest_fd = -1,
         .place = FACTS_PLACE_NONE,
@@ -332,22 +363,41 @@ static enum status try_once(const struct snapshot_source *source,
     return status;
 }
 
-/* Under the shared lock, if there is a lock file that can be locked; else once more without it. */
+static enum hold hold_of(enum status locked)
+{
+    switch (locked) {
+    case STATUS_OK:
+        return HOLD_LOCK;
+    case STATUS_NOT_FOUND:
+        return HOLD_NO_FILE;
+    default:
+        return HOLD_REFUSED;
+    }
+}
+
+/* Under the shared lock. Where it cannot be had (no lock file, no right, a server that knows no
+ * locks or fails) the reading goes on without it, and is as good as the attempts before: what
+ * proves a snapshot is not the lock but the manifest, which is the same file before and after, and
+ * that no journal was prepared at three looks. Whoever takes a commit back writes the manifest
+ * anew, so what was begun and taken back in between shows as well. All that the lock adds is that
+ * others stand still meanwhile; but for facts without a manifest: check_hold(). */
 static enum status try_locked(const struct snapshot_source *source,
                               const struct snapshot_request *request, struct snapshot *snapshot,
                               struct error *error)
 {
     struct volume_lock *lock = NULL;
+    struct error refusal = {0};
     enum status locked =
         volume_lock_acquire(source->locks, source->volume, request->scope, VOLUME_LOCK_SHARED,
-                            false, writer_deadline(request), &lock, error);
+                            false, writer_deadline(request), &lock, &refusal);
 
-    if (locked == STATUS_BUSY)
+    if (locked == STATUS_BUSY) {
+        if (error)
+            *error = refusal;
         return locked;
-    /* Without a lock file nobody of this format is writing; where locks are refused the checks have
-     * to do. */
+    }
     snapshot->took_lock = snapshot->took_lock || lock != NULL;
-    enum status status = try_once(source, request, true, snapshot, error);
+    enum status status = try_once(source, request, hold_of(locked), &refusal, snapshot, error);
     volume_lock_release(&lock);
     return status;
 }
@@ -375,7 +425,7 @@ enum status snapshot_take(const struct snapshot_source *source,
     for (unsigned i = 0; status == STATUS_STALE && i < ATTEMPTS_UNLOCKED; i++) {
         if (i > 0)
             refresh_plan_distrust_dirs(request->plan);
-        status = try_once(source, request, false, &snapshot, error);
+        status = try_once(source, request, HOLD_NOT_TRIED, NULL, &snapshot, error);
         if (clock_remaining_ms(request->deadline_ns) == 0)
             break;
     }

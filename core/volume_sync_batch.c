@@ -35,7 +35,10 @@ enum status sync_batch_add_dir(struct sync_batch *batch, int dir_fd, const char 
 {
     struct stat attributes;
 
-    if (fstat(dir_fd, &attributes) < 0)
+    volume_call_begin(batch->volume, "stat", dir_fd, "");
+    int failed = fstat(dir_fd, &attributes);
+    volume_call_end();
+    if (failed)
         return error_set_errno(error, errno, path, "cannot look at the directory");
     if (has_inode(batch, attributes.st_ino))
         return STATUS_OK;

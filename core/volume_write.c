@@ -42,6 +42,7 @@ void volume_adopt_attributes(const struct volume *volume, int fd, const struct s
     unsigned mode = model ? model->stx_mode & 0777u : above.stx_mode & FILE_MODE_NEW;
     if (S_ISDIR(own.stx_mode))
         mode = from->stx_mode & 07777u;
+    volume_call_begin(volume, "chmod", fd, "");
     /* Giving away needs a right that most have not; the group alone may still be ours to give. */
     if (own.stx_uid != from->stx_uid || own.stx_gid != from->stx_gid) {
         if (fchown(fd, from->stx_uid, from->stx_gid) < 0 &&
@@ -50,6 +51,7 @@ void volume_adopt_attributes(const struct volume *volume, int fd, const struct s
     }
     if ((own.stx_mode & 07777u) != mode && fchmod(fd, mode) < 0)
         errno = 0;
+    volume_call_end();
 }
 
 static enum status write_bytes(const struct volume *volume, int fd, const char *bytes, size_t size,
@@ -191,9 +193,14 @@ bool volume_name_is_temporary_of(const char *temporary, const char *name)
            memcmp(temporary + 1, name, length) == 0;
 }
 
-enum status volume_check_right(int dir_fd, const char *path, const char *what, struct error *error)
+enum status volume_check_right(const struct volume *volume, int dir_fd, const char *path,
+                               const char *what, struct error *error)
 {
-    if (faccessat(dir_fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
+    volume_call_begin(volume, "access", dir_fd, "");
+    int refused = faccessat(dir_fd, ".", W_OK | X_OK, AT_EACCESS);
+
+    volume_call_end();
+    if (refused)
         return error_set_errno(error, errno, path, "%s", what);
     return STATUS_OK;
 }

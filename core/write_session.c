@@ -77,23 +77,39 @@ static enum status open_bucket(struct write_session *session, bool only_looks, s
     return volume_error_at(error, status, path);
 }
 
-static enum status take_lock(struct write_session *session, uint64_t lock_timeout_ms,
-                             struct error *error)
+/* For the lock, which could not be had. */
+static enum status refuse_lock(enum status status, struct error *error)
 {
-    struct store *store = session->store;
-    uint64_t patience_ns = clock_deadline_ms(lock_timeout_ms);
-    uint64_t deadline_ns = patience_ns < session->deadline_ns ? patience_ns : session->deadline_ns;
-
-    enum status status =
-        volume_lock_acquire(store->locks, store->volume, &session->scope, VOLUME_LOCK_EXCLUSIVE,
-                            true, deadline_ns, &session->lock, error);
     /* Nobody held it at the last try: the server would not know its file any more. */
     if (status == STATUS_BUSY && error && error->sys_errno != 0)
         return error->status = status_from_errno(error->sys_errno);
+    return error_set(error, STATUS_TIMEOUT, error ? error->path : NULL,
+                     "lock timeout: somebody else is writing this user's memory");
+}
+
+/* Before anything at the volume is called: of all who want to write the user one at most hangs
+ * there. */
+static enum status reserve_lock(struct write_session *session, uint64_t deadline_ns,
+                                struct error *error)
+{
+    struct store *store = session->store;
+    enum status status = volume_lock_reserve(store->locks, store->volume, &session->scope,
+                                             deadline_ns, &session->lock, error);
+
+    return status == STATUS_TIMEOUT ? refuse_lock(status, error) : status;
+}
+
+static enum status take_lock(struct write_session *session, uint64_t deadline_ns,
+                             struct error *error)
+{
+    struct store *store = session->store;
+    enum status status =
+        volume_lock_take_file(session->lock, VOLUME_LOCK_EXCLUSIVE, true, deadline_ns, error);
+
     if (status == STATUS_BUSY)
-        return error_set(error, STATUS_TIMEOUT, error ? error->path : NULL,
-                         "lock timeout: somebody else is writing this user's memory");
+        return refuse_lock(status, error);
     if (status == STATUS_OK) {
+        session->is_writing = true;
         own_writes_enter(store->own_writes, &session->scope);
         pause_here(PAUSE_COMMIT_AFTER_LOCK);
     }
@@ -245,14 +261,20 @@ enum status write_session_begin(const struct write_session_options *options,
         .wall_ns = clock_wall_ns(),
     };
     ret->pending_end = &ret->pending;
+    uint64_t patience_ns = clock_deadline_ms(options->lock_timeout_ms);
+    uint64_t deadline_ns = patience_ns < options->deadline_ns ? patience_ns : options->deadline_ns;
 
     enum status status = check_writable(options->store, error);
     if (status == STATUS_OK)
-        status = open_bucket(ret, options->only_looks, error);
-    if (status == STATUS_OK && ret->bucket_fd < 0)
-        return STATUS_OK;
+        status = reserve_lock(ret, deadline_ns, error);
     if (status == STATUS_OK)
-        status = take_lock(ret, options->lock_timeout_ms, error);
+        status = open_bucket(ret, options->only_looks, error);
+    if (status == STATUS_OK && ret->bucket_fd < 0) {
+        volume_lock_release(&ret->lock);
+        return STATUS_OK;
+    }
+    if (status == STATUS_OK)
+        status = take_lock(ret, deadline_ns, error);
     /* The later of two commits has the later time. */
     ret->wall_ns = clock_wall_ns();
     /* Opened anew: the directory may have been replaced while we waited. */
@@ -604,7 +626,6 @@ static void tell(struct store *store, const struct pending_install *pending)
 void write_session_end(struct write_session *session, bool *ret_behind)
 {
     struct store *store = session->store;
-    bool was_locked = session->lock != NULL;
     bool behind = false;
 
     if (session->pending) {
@@ -619,8 +640,9 @@ void write_session_end(struct write_session *session, bool *ret_behind)
         install_queue_leave(store->installs, place);
     }
     volume_lock_release(&session->lock);
-    if (was_locked)
+    if (session->is_writing)
         own_writes_leave(store->own_writes, &session->scope);
+    session->is_writing = false;
     while (session->pending) {
         struct pending_install *pending = session->pending;
         session->pending = pending->next;

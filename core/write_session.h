@@ -36,6 +36,7 @@ struct write_session {
     uint64_t deadline_ns;
     uint64_t wall_ns;
     struct volume_lock *lock;
+    bool is_writing; /* the lock is held, and not only kept from others of this process */
     int bucket_fd;   /* -1, and no lock: the user has no directory, and the session only looks */
     bool has_agents; /* the bucket has a directory of agents; as of the last load */
     bool has_manifest;
@@ -55,7 +56,8 @@ struct write_session_options {
 };
 
 /* Takes the lock, deals with a dead writer's journal, reads the manifest. STATUS_TIMEOUT: somebody
- * holds the lock, or a commit may still be under way; STATUS_CORRUPT: manifest or journal cannot be
+ * holds the lock, or a commit may still be under way; STATUS_BUSY: who holds it is a thread of this
+ * process that hangs in a call to the volume; STATUS_CORRUPT: manifest or journal cannot be
  * understood; STATUS_CONFLICT with the member `reason` "newer_layout"; STATUS_DENIED: the volume
  * may not be written; STATUS_UNAVAILABLE: it is not there. Whatever the status, the caller ends the
  * session. */

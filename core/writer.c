@@ -4,6 +4,7 @@
 #include "core/json_text.h"
 #include "core/log.h"
 #include "core/migration.h"
+#include "core/volume_stuck.h"
 #include "core/write_trial.h"
 
 #include <inttypes.h>
@@ -20,19 +21,30 @@
 /* How long an answer waits for the scope to be read anew: this, or half of the time that is left.
  */
 #define REREAD_WAIT_MS 2000
+/* So often those who wait for a leader look whether it hangs. */
+#define LEADER_LOOK_NS (100 * NS_PER_MS)
 
+/* WAITS -> LEADS  the last leader, or the caller itself when there is none
+ * WAITS -> TAKEN  a leader; LEADS -> TAKEN  the leader itself
+ * TAKEN -> DONE   the leader: the answer is there
+ * TAKEN -> LEFT   the caller, whose time is up, or who sees that the leader hangs; never while its
+ *                 context is used. The leader frees the waiter when it comes back.
+ */
 enum waiter_state {
     WAITER_WAITS,
     WAITER_TAKEN, /* a leader is at it */
     WAITER_LEADS, /* it is its turn to lead */
     WAITER_DONE,
+    WAITER_LEFT,
 };
 
-/* One caller of writer_run(). What is below `state` belongs to the leader while it is TAKEN. */
+/* One caller of writer_run(), on the heap since its leader may outstay it. What is below `is_used`
+ * belongs to the leader while it is TAKEN or LEFT. */
 struct waiter {
-    const struct write_request *request;
+    struct write_request request; /* its scope is the queue's; `context` is the caller's own */
     struct waiter *next;
     enum waiter_state state;
+    bool is_used;             /* the leader has its context in hand */
     bool rests_on_others;     /* it was granted, or refused, against what others were to write */
     unsigned attempts_before; /* the round that is under way */
     enum status status;
@@ -58,7 +70,8 @@ struct group_queue {
     unsigned waiting; /* from `first` on */
     unsigned users;   /* callers who are in writer_run() with it */
     bool is_led;
-    bool is_gathering; /* its leader waits for others to come */
+    bool is_gathering;                /* its leader waits for others to come */
+    struct volume_stuck_seat *leader; /* the calls of its thread; NULL: not known */
     struct group_queue *next;
 };
 
@@ -108,6 +121,13 @@ void write_result_destroy(struct write_result *result)
 
 /* ---- queues ---- */
 
+static void waiter_destroy(struct waiter *waiter)
+{
+    draft_outcome_destroy(&waiter->outcome);
+    write_result_destroy(&waiter->result);
+    free(waiter);
+}
+
 static bool is_queue_of(const struct group_queue *queue, const struct write_request *request)
 {
     return queue->has_agent == request->has_agent && scope_equal(&queue->scope, request->scope);
@@ -126,18 +146,19 @@ static struct group_queue **find_queue_locked(struct writer *writer,
 /* NULL without memory. */
 static struct group_queue *join_queue_locked(struct writer *writer, struct waiter *waiter)
 {
-    struct group_queue **link = find_queue_locked(writer, waiter->request);
+    struct group_queue **link = find_queue_locked(writer, &waiter->request);
     struct group_queue *queue = *link;
 
     if (!queue) {
         queue = calloc(1, sizeof *queue);
         if (!queue)
             return NULL;
-        queue->scope = *waiter->request->scope;
-        queue->has_agent = waiter->request->has_agent;
+        queue->scope = *waiter->request.scope;
+        queue->has_agent = waiter->request.has_agent;
         queue->end = &queue->first;
         *link = queue;
     }
+    waiter->request.scope = &queue->scope;
     queue->users++;
     queue->waiting++;
     *queue->end = waiter;
@@ -232,6 +253,24 @@ static void take_group(struct writer *writer, struct group_queue *queue, struct 
     (void) pthread_mutex_unlock(&writer->lock);
 }
 
+/* Takes a member's context in hand; false: its caller has left, and the context with it. */
+static bool borrow(struct writer *writer, struct waiter *waiter)
+{
+    (void) pthread_mutex_lock(&writer->lock);
+    waiter->is_used = waiter->state != WAITER_LEFT;
+    bool is_there = waiter->is_used;
+    (void) pthread_mutex_unlock(&writer->lock);
+    return is_there;
+}
+
+/* Only a caller whose time is up waits for this, and it looks by itself. */
+static void give_back(struct writer *writer, struct waiter *waiter)
+{
+    (void) pthread_mutex_lock(&writer->lock);
+    waiter->is_used = false;
+    (void) pthread_mutex_unlock(&writer->lock);
+}
+
 static void forget_outcome(struct waiter *waiter)
 {
     draft_outcome_destroy(&waiter->outcome);
@@ -241,16 +280,22 @@ static void forget_outcome(struct waiter *waiter)
 
 /* Asks one member what it wants and puts it into the draft. `ret_later`: it has to wait for the
  * next group. */
-static void evaluate(struct waiter *waiter, struct draft *draft, bool *ret_later)
+static void evaluate(struct writer *writer, struct waiter *waiter, struct draft *draft,
+                     bool *ret_later)
 {
-    const struct write_request *request = waiter->request;
+    const struct write_request *request = &waiter->request;
     AUTO_CHANGE_SET struct change_set set = {0};
     bool rebased = false;
 
     forget_outcome(waiter);
     waiter->rests_on_others = draft_has_changed(draft);
     waiter->attempts_before = waiter->result.attempts++;
-    waiter->status = request->build(request->context, draft, &set, &waiter->error);
+    if (borrow(writer, waiter)) {
+        waiter->status = request->build(request->context, draft, &set, &waiter->error);
+        give_back(writer, waiter);
+    } else {
+        waiter->status = error_set(&waiter->error, STATUS_TIMEOUT, NULL, "nobody waits for it");
+    }
     *ret_later =
         waiter->status == STATUS_OK && set.has_manifest_revision && draft_has_changed(draft);
     if (*ret_later) {
@@ -263,7 +308,8 @@ static void evaluate(struct waiter *waiter, struct draft *draft, bool *ret_later
 }
 
 /* Members that go into this commit; the others are moved behind them. Returns how many. */
-static size_t evaluate_all(struct waiter **members, size_t count, struct draft *draft)
+static size_t evaluate_all(struct writer *writer, struct waiter **members, size_t count,
+                           struct draft *draft)
 {
     struct waiter *later[WRITE_GROUP_MAX] = {0};
     size_t later_count = 0;
@@ -271,7 +317,7 @@ static size_t evaluate_all(struct waiter **members, size_t count, struct draft *
 
     for (size_t i = 0; i < count; i++) {
         bool wait_for_next;
-        evaluate(members[i], draft, &wait_for_next);
+        evaluate(writer, members[i], draft, &wait_for_next);
         if (wait_for_next)
             later[later_count++] = members[i];
         else
@@ -302,18 +348,18 @@ static enum write_source_need need_of(struct waiter *const *members, size_t coun
     enum write_source_need need = WRITE_SOURCE_SOME;
 
     for (size_t i = 0; i < count; i++) {
-        if (members[i]->request->need > need)
-            need = members[i]->request->need;
+        if (members[i]->request.need > need)
+            need = members[i]->request.need;
     }
     return need;
 }
 
-static enum status commit_round(struct write_session *session, struct waiter **members,
-                                bool was_reread, struct round *round)
+static enum status commit_round(struct writer *writer, struct write_session *session,
+                                struct waiter **members, bool was_reread, struct round *round)
 {
     AUTO_WRITE_SOURCE struct write_source source = {0};
     AUTO_DRAFT struct draft *draft = NULL;
-    const struct write_request *first = members[0]->request;
+    const struct write_request *first = &members[0]->request;
     struct error *error = &round->error;
     enum status status = STATUS_OK;
 
@@ -333,7 +379,7 @@ static enum status commit_round(struct write_session *session, struct waiter **m
         return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a write");
     round->revision = draft_revision(draft);
     write_session_last_updated(session, round->last_updated);
-    round->done = evaluate_all(members, round->done, draft);
+    round->done = evaluate_all(writer, members, round->done, draft);
     round->evaluated = true;
     round->changed = draft_has_changed(draft);
     if (first->has_agent)
@@ -355,7 +401,8 @@ static bool shares_failure(const struct waiter *waiter, const struct round *roun
 }
 
 /* The answer of a member that was part of a round. */
-static void answer(struct waiter *waiter, struct write_session *session, const struct round *round)
+static void answer(struct writer *writer, struct waiter *waiter, struct write_session *session,
+                   const struct round *round)
 {
     struct write_result *result = &waiter->result;
 
@@ -377,15 +424,17 @@ static void answer(struct waiter *waiter, struct write_session *session, const s
     result->upserted = waiter->outcome.upserted;
     result->deleted = waiter->outcome.deleted;
     waiter->outcome = (struct draft_outcome){0};
-    if (waiter->request->after)
-        waiter->request->after(waiter->request->context, session);
+    if (waiter->request.after && borrow(writer, waiter)) {
+        waiter->request.after(waiter->request.context, session);
+        give_back(writer, waiter);
+    }
 }
 
 /* Whether a member of a round that was overtaken starts again. */
 static bool tries_again(const struct waiter *waiter, const struct round *round)
 {
     return round->status == STATUS_CONFLICT && round->evaluated && shares_failure(waiter, round) &&
-           waiter->request->retries && waiter->result.attempts < WRITE_ATTEMPTS_MAX;
+           waiter->request.retries && waiter->result.attempts < WRITE_ATTEMPTS_MAX;
 }
 
 /* A fault of one member's change, not of the volume, or of an index that not all of them need: the
@@ -404,7 +453,8 @@ static bool is_about_one(struct waiter *const *members, const struct round *roun
  * members that expect a manifest revision, when one of them cannot be written, and when the index
  * did not know that a file is broken. True: the index has to read the scope's files anew, since
  * they contradict it and no other sign tells it. */
-static bool commit_members(struct write_session *session, struct waiter **members, size_t count)
+static bool commit_members(struct writer *writer, struct write_session *session,
+                           struct waiter **members, size_t count)
 {
     bool contradicts = false;
     bool is_loaded = true;
@@ -417,11 +467,11 @@ static bool commit_members(struct write_session *session, struct waiter **member
         round.status = is_loaded ? STATUS_OK : write_session_load(session, &round.error);
         round.is_loaded = round.status == STATUS_OK;
         if (round.is_loaded)
-            round.status = commit_round(session, members, was_reread, &round);
+            round.status = commit_round(writer, session, members, was_reread, &round);
         is_loaded = false;
         bool about_one = is_about_one(members, &round);
         if (round.is_misled)
-            write_source_reread(session, members[0]->request->scope);
+            write_source_reread(session, members[0]->request.scope);
         was_reread = was_reread || round.is_misled;
         contradicts = !round.is_misled && (contradicts || round.contradicts);
         one_by_one = one_by_one || about_one;
@@ -434,7 +484,7 @@ static bool commit_members(struct write_session *session, struct waiter **member
             if (tries_again(members[i], &round))
                 members[kept++] = members[i];
             else
-                answer(members[i], session, &round);
+                answer(writer, members[i], session, &round);
         }
         memmove(members + kept, members + round.done,
                 (count - round.done) * sizeof(struct waiter *));
@@ -461,7 +511,7 @@ static uint64_t last_deadline(const struct group *group)
     uint64_t last_ns = 0;
 
     for (size_t i = 0; i < group->count; i++) {
-        uint64_t deadline_ns = group->members[i]->request->deadline_ns;
+        uint64_t deadline_ns = group->members[i]->request.deadline_ns;
         last_ns = deadline_ns > last_ns ? deadline_ns : last_ns;
     }
     return last_ns;
@@ -495,13 +545,14 @@ static uint64_t ask_for_reread(struct writer *writer, const struct scope *scope)
 }
 
 /* Each caller for itself, so that nobody who comes later waits as well. */
-static void await_reread(struct writer *writer, const struct waiter *waiter)
+static void await_reread(struct writer *writer, const struct waiter *waiter,
+                         const struct write_request *request)
 {
     struct refresh_result result;
-    uint64_t left_ms = (uint64_t) clock_remaining_ms(waiter->request->deadline_ns) / 2;
+    uint64_t left_ms = (uint64_t) clock_remaining_ms(request->deadline_ns) / 2;
 
     if (waiter->reread_run != 0)
-        (void) refresh_wait(writer->store->refreshes, waiter->request->scope, waiter->reread_run,
+        (void) refresh_wait(writer->store->refreshes, request->scope, waiter->reread_run,
                             clock_deadline_ms(left_ms < REREAD_WAIT_MS ? left_ms : REREAD_WAIT_MS),
                             &result);
 }
@@ -516,10 +567,10 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
     uint64_t reread_run = 0;
     const struct write_session_options options = {
         .store = writer->store,
-        .scope = self->request->scope,
-        .thread = self->request->thread,
+        .scope = self->request.scope,
+        .thread = self->request.thread,
         .lock_timeout_ms = writer->options.lock_timeout_ms,
-        .deadline_ns = self->request->deadline_ns,
+        .deadline_ns = self->request.deadline_ns,
     };
 
     gather(writer, queue);
@@ -527,13 +578,13 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
     self->status = write_session_begin(&options, &session, &self->error);
     if (self->status == STATUS_OK)
         self->status =
-            migrate_first(&session, self->request->scope, self->request->has_agent, &self->error);
+            migrate_first(&session, self->request.scope, self->request.has_agent, &self->error);
     if (self->status == STATUS_OK) {
         take_group(writer, queue, &group);
         struct waiter *members[WRITE_GROUP_MAX];
         memcpy(members, group.members, group.count * sizeof(struct waiter *));
         session.deadline_ns = last_deadline(&group);
-        contradicts = commit_members(&session, members, group.count);
+        contradicts = commit_members(writer, &session, members, group.count);
     } else {
         (void) pthread_mutex_lock(&writer->lock);
         remove_waiter_locked(queue, self);
@@ -542,7 +593,7 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
     }
     write_session_end(&session, &behind);
     if (contradicts)
-        reread_run = ask_for_reread(writer, self->request->scope);
+        reread_run = ask_for_reread(writer, self->request.scope);
 
     (void) pthread_mutex_lock(&writer->lock);
     for (size_t i = 0; i < group.count; i++) {
@@ -550,9 +601,13 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
         waiter->result.index_behind = behind && waiter->result.changed;
         waiter->reread_run = waiter->result.changed ? 0 : reread_run;
         count_answer(&writer->store->counters, waiter);
-        waiter->state = WAITER_DONE;
+        if (waiter->state == WAITER_LEFT)
+            waiter_destroy(waiter);
+        else
+            waiter->state = WAITER_DONE;
     }
     note_crowd_locked(writer, queue, group.count, begun_ns);
+    queue->leader = NULL;
     if (queue->first)
         queue->first->state = WAITER_LEADS;
     else
@@ -563,71 +618,129 @@ static void lead(struct writer *writer, struct group_queue *queue, struct waiter
 
 /* ---- callers ---- */
 
-/* Waits for an answer or for the turn to lead; false when the deadline passed before anybody took
- * the request up. */
-static bool wait_locked(struct writer *writer, struct waiter *waiter)
+/* Whether the leader is in a call to the volume that may never return. */
+static bool leader_hangs_locked(const struct group_queue *queue)
 {
+    return queue->leader && volume_stuck_age(queue->leader) >= VOLUME_LOCK_PATIENCE_NS;
+}
+
+/* Gives up; the waiter is gone afterwards, or its leader's. */
+static enum status leave_locked(struct writer *writer, struct group_queue *queue,
+                                struct waiter *waiter, bool hangs, struct error *error)
+{
+    enum status status = hangs ? STATUS_BUSY : STATUS_TIMEOUT;
+
+    if (waiter->state == WAITER_TAKEN) {
+        waiter->state = WAITER_LEFT; /* what comes of it is counted by the leader */
+        (void) error_set(error, STATUS_TIMEOUT, NULL, "unconfirmed: the commit is still under way");
+        error_add_member(error, "reason", "\"unconfirmed\"");
+        return STATUS_TIMEOUT;
+    }
+    remove_waiter_locked(queue, waiter);
+    waiter_destroy(waiter);
+    atomic_fetch_add(&writer->store->counters.writes_failed, 1);
+    (void) error_set(error, status, NULL, "%s",
+                     hangs ? "the volume does not answer: a write of this memory hangs there"
+                           : "lock timeout: other writes to this memory were not done in time");
+    error_add_member(error, "attempts", "0");
+    return status;
+}
+
+/* Waits for an answer or for the turn to lead. Where calls may hang it gives up when the time is up
+ * or the leader hangs, so that a call that never returns costs the leader's thread alone; only
+ * while the leader reads for this very caller it has to stay. Not OK: it has given up. */
+static enum status wait_locked(struct writer *writer, struct group_queue *queue,
+                               struct waiter *waiter, struct error *error)
+{
+    bool may_hang = !volume_lookups_are_safe(writer->store->volume);
+
     while (waiter->state == WAITER_WAITS || waiter->state == WAITER_TAKEN) {
-        if (waiter->state == WAITER_TAKEN) {
+        if (waiter->state == WAITER_TAKEN && !may_hang) {
             (void) pthread_cond_wait(&writer->changed, &writer->lock);
             continue;
         }
-        uint64_t left_ns = (uint64_t) clock_remaining_ms(waiter->request->deadline_ns) * NS_PER_MS;
-        if (left_ns == 0)
-            return false;
-        struct timespec until = clock_real_after(left_ns);
+        uint64_t left_ns = (uint64_t) clock_remaining_ms(waiter->request.deadline_ns) * NS_PER_MS;
+        bool hangs = leader_hangs_locked(queue);
+        if ((left_ns == 0 || hangs) && !waiter->is_used)
+            return leave_locked(writer, queue, waiter, hangs, error);
+        bool in_steps = may_hang && (left_ns == 0 || left_ns > LEADER_LOOK_NS);
+        struct timespec until = clock_real_after(in_steps ? LEADER_LOOK_NS : left_ns);
         (void) pthread_cond_timedwait(&writer->changed, &writer->lock, &until);
     }
-    return true;
+    return STATUS_OK;
+}
+
+/* Until the waiter has its answer, perhaps by leading others to theirs. Not OK: it has given up,
+ * and is gone. */
+static enum status take_turn(struct writer *writer, struct group_queue *queue,
+                             struct waiter *waiter, struct error *error)
+{
+    bool may_hang = !volume_lookups_are_safe(writer->store->volume);
+
+    (void) pthread_mutex_lock(&writer->lock);
+    enum status status = wait_locked(writer, queue, waiter, error);
+    bool leads = status == STATUS_OK && waiter->state == WAITER_LEADS;
+    if (leads)
+        queue->leader = may_hang ? volume_stuck_seat_here() : NULL;
+    (void) pthread_mutex_unlock(&writer->lock);
+    if (leads)
+        lead(writer, queue, waiter);
+    return status;
+}
+
+/* NULL without memory. */
+static struct group_queue *join(struct writer *writer, struct waiter *waiter)
+{
+    (void) pthread_mutex_lock(&writer->lock);
+    struct group_queue *queue = join_queue_locked(writer, waiter);
+    if (queue && !queue->is_led) {
+        queue->is_led = true;
+        waiter->state = WAITER_LEADS;
+    } else if (queue && queue->is_gathering) {
+        (void) pthread_cond_broadcast(&writer->changed);
+    }
+    (void) pthread_mutex_unlock(&writer->lock);
+    return queue;
+}
+
+static enum status take_answer(struct waiter *waiter, struct write_result *ret, struct error *error)
+{
+    if (waiter->status != STATUS_OK) {
+        if (error)
+            *error = waiter->error;
+        error_add_member(error, "attempts", "%u", waiter->result.attempts);
+        return waiter->status;
+    }
+    *ret = waiter->result;
+    waiter->result = (struct write_result){0};
+    return STATUS_OK;
 }
 
 enum status writer_run(struct writer *writer, const struct write_request *request,
                        struct write_result *ret, struct error *error)
 {
-    struct waiter waiter = {.request = request};
-    bool in_time = true;
+    struct waiter *waiter = calloc(1, sizeof *waiter);
+    struct group_queue *queue = NULL;
 
-    (void) pthread_mutex_lock(&writer->lock);
-    struct group_queue *queue = join_queue_locked(writer, &waiter);
+    if (waiter) {
+        waiter->request = *request;
+        queue = join(writer, waiter);
+    }
     if (!queue) {
-        (void) pthread_mutex_unlock(&writer->lock);
+        free(waiter);
         return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a write");
     }
-    if (!queue->is_led) {
-        queue->is_led = true;
-        waiter.state = WAITER_LEADS;
-    } else if (queue->is_gathering) {
-        (void) pthread_cond_broadcast(&writer->changed);
-    }
-    in_time = wait_locked(writer, &waiter);
-    if (!in_time)
-        remove_waiter_locked(queue, &waiter);
-    (void) pthread_mutex_unlock(&writer->lock);
-
-    if (in_time && waiter.state == WAITER_LEADS)
-        lead(writer, queue, &waiter);
+    enum status status = take_turn(writer, queue, waiter, error);
     (void) pthread_mutex_lock(&writer->lock);
     leave_queue_locked(writer, queue);
     (void) pthread_mutex_unlock(&writer->lock);
+    if (status != STATUS_OK)
+        return status;
 
-    await_reread(writer, &waiter);
-    draft_outcome_destroy(&waiter.outcome);
-    if (!in_time) {
-        atomic_fetch_add(&writer->store->counters.writes_failed, 1);
-        (void) error_set(error, STATUS_TIMEOUT, NULL,
-                         "lock timeout: other writes to this memory were not done in time");
-        error_add_member(error, "attempts", "0");
-        return STATUS_TIMEOUT;
-    }
-    if (waiter.status != STATUS_OK) {
-        if (error)
-            *error = waiter.error;
-        error_add_member(error, "attempts", "%u", waiter.result.attempts);
-        write_result_destroy(&waiter.result);
-        return waiter.status;
-    }
-    *ret = waiter.result;
-    return STATUS_OK;
+    await_reread(writer, waiter, request);
+    status = take_answer(waiter, ret, error);
+    waiter_destroy(waiter);
+    return status;
 }
 
 static enum status begin_alone(const struct writer *writer, const struct scope *scope,

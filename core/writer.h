@@ -45,7 +45,8 @@ typedef enum status (*write_build)(void *context, struct draft *draft, struct ch
                                    struct error *error);
 
 /* Called after the request was granted, while the user's lock is still held, perhaps on another
- * writer's thread: for what follows a commit and cannot fail it. */
+ * writer's thread: for what follows a commit and cannot fail it. Left out where the caller has
+ * given up meanwhile. */
 typedef void (*write_after)(void *context, struct write_session *session);
 
 struct write_request {
@@ -76,7 +77,12 @@ void write_result_destroy(struct write_result *result);
 /* Returns when the change is durable and the index has heard of it. Any error: nothing of this
  * request is on the volume (but see volume_commit() for "unconfirmed"). The error's members tell
  * `reason`, revisions and `attempts`; 0 of these: the memory was not opened, and nothing is on the
- * volume for certain. */
+ * volume for certain.
+ *
+ * Where calls to the volume may hang, a call that does keeps one thread, that of the leader: those
+ * who wait for it leave by their deadline, or once it is clear that it hangs. STATUS_BUSY: nothing
+ * was begun; STATUS_TIMEOUT, "unconfirmed": the commit under way may have this request in it, and
+ * neither `build` nor `after` is called any more. */
 MUST_CHECK enum status writer_run(struct writer *writer, const struct write_request *request,
                                   struct write_result *ret, struct error *error);
 

@@ -55,8 +55,9 @@ struct server_handler {
     void (*tick)(void *context);
 };
 
-/* A request thread whose request was answered without it, since it hangs, is replaced for as long:
- * up to that many at a time. Their numbers are above server_options.threads. */
+/* A request thread that hangs in a call to the volume, or whose request was answered without it, is
+ * replaced for as long: up to that many at a time. Their numbers are above server_options.threads.
+ */
 #define SERVER_THREADS_SPARE 16
 
 struct server_options {

@@ -8,12 +8,14 @@
  *   server_queue.c    waiting, running and finished jobs; whose turn it is; deadlines
  *   server_thread.c   request threads
  *
- * One lock, queue.lock; a leaf: no handler, file or socket is called under it. Fields marked
+ * One lock, queue.lock; a leaf (but for those of core/volume_stuck): no handler, file or socket is
+ * called under it. Fields marked
  * "serving thread" are touched by server_run()'s caller alone, "set once" before threads start.
  */
 #ifndef MEMSYNC_IPC_SERVER_PRIVATE_H
 #define MEMSYNC_IPC_SERVER_PRIVATE_H
 
+#include "core/volume_stuck.h"
 #include "ipc/server.h"
 
 #include <pthread.h>
@@ -54,9 +56,11 @@ struct job {
     uint64_t handler_deadline_ns;
     bool running;
     bool answered;
-    unsigned references; /* who still uses it: its owner, and an answer under way */
-    struct text reply;   /* set by its thread before DONE, and so is: */
-    int code;            /* the error code in it, or 0 */
+    bool lost; /* running, and its thread is not counted on: answered without it, or it hangs */
+    struct volume_stuck_seat *seat; /* while running: the calls of its thread; NULL: not known */
+    unsigned references;            /* who still uses it: its owner, and an answer under way */
+    struct text reply;              /* set by its thread before DONE, and so is: */
+    int code;                       /* the error code in it, or 0 */
 };
 
 /* A peer with a job that waits or runs; it exists no longer than that. */
@@ -67,7 +71,8 @@ struct client {
     struct job *first;
     struct job **last;
     unsigned waiting;
-    unsigned running;
+    unsigned running; /* on threads that are counted on */
+    unsigned lost;    /* and on others, not answered yet */
     size_t waiting_bytes;
     size_t id_size;
     unsigned char id[256]; /* the routing id: at most 255 bytes */
@@ -99,7 +104,7 @@ struct queue {
     uint64_t next_deadline_ns; /* serving thread: no deadline is earlier */
     _Atomic uint64_t waiting, clients, late;
     _Atomic uint64_t outstanding; /* waiting, running, and done until queue_take_done() */
-    _Atomic unsigned lost;        /* running, and answered without their thread: perhaps it hangs */
+    _Atomic unsigned lost;        /* jobs that are */
 };
 
 /* The limits are copied. Clearing frees the jobs in it too; no thread may use it any more. */
@@ -110,8 +115,11 @@ void queue_clear(struct queue *queue);
 MUST_CHECK enum status queue_put(struct queue *queue, struct job *job, struct error *error);
 
 /* Waits for the next job whose client's turn it is; NULL: the thread should end, since it is time
- * to quit or there are too many now that lost ones are back. */
-struct job *queue_take(struct queue *queue);
+ * to quit or there are too many now that lost ones are back. `seat` as in the job. */
+struct job *queue_take(struct queue *queue, struct volume_stuck_seat *seat);
+
+/* Counts those as lost whose threads hang in a call to the volume, long before their deadline. */
+void queue_lose_hanging(struct queue *queue);
 
 /* The job has its reply. True when the serving thread must be woken. */
 bool queue_finish(struct queue *queue, struct job *job);
@@ -177,6 +185,7 @@ struct server {
     _Atomic unsigned drain_ms;
     atomic_bool stopping;
     uint64_t drain_deadline_ns; /* serving thread */
+    uint64_t hanging_due_ns;    /* serving thread: when it looks again for threads that hang */
     struct text result;         /* serving thread: scratch of inline requests */
     struct queue queue;
     struct worker workers[SERVER_THREADS_MAX + SERVER_THREADS_SPARE];

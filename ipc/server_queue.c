@@ -52,7 +52,7 @@ static struct client *get_client_locked(struct queue *queue, const void *id, siz
 
 static void forget_idle_client_locked(struct queue *queue, struct client *client)
 {
-    if (client->waiting > 0 || client->running > 0)
+    if (client->waiting > 0 || client->running > 0 || client->lost > 0)
         return;
     *find_client_locked(queue, client->id, client->id_size) = client->hash_next;
     atomic_fetch_sub(&queue->clients, 1);
@@ -213,13 +213,15 @@ static bool should_leave_locked(const struct queue *queue)
                               queue->threads_wanted + atomic_load(&queue->lost);
 }
 
-struct job *queue_take(struct queue *queue)
+struct job *queue_take(struct queue *queue, struct volume_stuck_seat *seat)
 {
     struct job *job = NULL;
 
     pthread_mutex_lock(&queue->lock);
     while (!should_leave_locked(queue) && !(job = take_locked(queue)))
         (void) pthread_cond_wait(&queue->changed, &queue->lock);
+    if (job)
+        job->seat = seat;
     queue->threads_leaving += job == NULL;
     pthread_mutex_unlock(&queue->lock);
     return job;
@@ -233,7 +235,10 @@ static bool drop_reference_locked(struct job *job)
 /* Its client may have another one run. */
 static void leave_client_locked(struct queue *queue, struct job *job)
 {
-    job->client->running--;
+    if (job->lost)
+        job->client->lost--;
+    else
+        job->client->running--;
     forget_idle_client_locked(queue, job->client);
     job->client = NULL;
 }
@@ -247,10 +252,10 @@ bool queue_finish(struct queue *queue, struct job *job)
     if (!job->answered)
         leave_client_locked(queue, job);
     job->running = false;
+    atomic_fetch_sub(&queue->lost, job->lost);
     leave_all_locked(queue, job);
     if (job->answered) {
         atomic_fetch_add(&queue->late, 1);
-        atomic_fetch_sub(&queue->lost, 1);
         atomic_fetch_sub(&queue->outstanding, 1);
         dead = drop_reference_locked(job);
     } else {
@@ -310,10 +315,33 @@ static void settle_locked(struct queue *queue, struct job *job)
     if (job->running) {
         job->references++;
         leave_client_locked(queue, job);
-        atomic_fetch_add(&queue->lost, 1);
+        atomic_fetch_add(&queue->lost, !job->lost);
+        job->lost = true;
     } else {
         remove_waiting_locked(queue, job);
     }
+}
+
+static bool hangs(const struct job *job)
+{
+    return job->running && !job->lost && job->seat &&
+           volume_stuck_age(job->seat) >= VOLUME_STUCK_NS;
+}
+
+void queue_lose_hanging(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    for (struct job *job = queue->all; job; job = job->all_next) {
+        if (!hangs(job))
+            continue;
+        job->lost = true;
+        job->client->running--;
+        job->client->lost++;
+        atomic_fetch_add(&queue->lost, 1);
+        /* Its client may have another one run. */
+        (void) pthread_cond_signal(&queue->changed);
+    }
+    pthread_mutex_unlock(&queue->lock);
 }
 
 struct job *queue_expire(struct queue *queue, uint64_t now_ns, bool all)

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+/* How often those that run are looked after. */
+#define HANGING_LOOK_NS (250 * NS_PER_MS)
+
 /* How long the end waits for threads that have nothing to do any more. */
 #define THREADS_END_MS 200
 
@@ -42,7 +45,7 @@ static void *run_thread(void *argument)
     struct worker *worker = argument;
     struct job *job = NULL;
 
-    while ((job = queue_take(&worker->server->queue)))
+    while ((job = queue_take(&worker->server->queue, volume_stuck_seat_here())))
         run_job(worker, job);
     leave(worker);
     return NULL;
@@ -92,13 +95,26 @@ enum status threads_start(struct server *server, struct error *error)
     return status;
 }
 
+/* A call that hangs may do so for long before its request has to be answered. */
+static void lose_hanging(struct server *server)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+
+    if (now_ns < server->hanging_due_ns)
+        return;
+    server->hanging_due_ns = now_ns + HANGING_LOOK_NS;
+    queue_lose_hanging(&server->queue);
+}
+
 void threads_replace_lost(struct server *server)
 {
     struct queue *queue = &server->queue;
-    unsigned lost = atomic_load(&queue->lost);
     struct error error = {0};
     enum status status = STATUS_OK;
 
+    if (atomic_load(&queue->outstanding) > 0)
+        lose_hanging(server);
+    unsigned lost = atomic_load(&queue->lost);
     if (lost == 0)
         return;
     pthread_mutex_lock(&queue->lock);

@@ -81,8 +81,10 @@ EXPLORER = ("--jobs", str(os.cpu_count() or 1))
 EXPLORER_SLOW = ("--bound", "0", "--walks", "30")
 
 
-# Several agents at once, with faults: a round on a directory and one on a network volume.
-SOAK = ("--time", "16", "--round", "8", "--agents", "3", "--workers", "6")
+# Several agents at once, with faults: a round on a directory, one on a network volume, and one on such a volume with
+# locks that other nodes do not see.
+SOAK = ("--round", "8", "--agents", "3", "--workers", "6")
+SOAKS = (("soak", "--time", "16", "--locks", "shared"), ("soak-locks", "--time", "8", "--locks", "node"))
 # Each scenario with each fault, at places that are far from one another: as many as there is time for.
 FAULTS = ("--budget", "40", "--jobs", str(os.cpu_count() or 1))
 
@@ -169,9 +171,10 @@ def main():
         totals.add("chaos/kill", *judge(race_counts(output), code), seconds, output)
 
     soak = ROOT / "chaos" / "soak" / "soak.py"
-    if not arguments.tsan and wanted("chaos/soak", arguments.patterns):
-        output, code, seconds = run([sys.executable, str(soak), "--build", arguments.build, *SOAK], env)
-        totals.add("chaos/soak", *judge(race_counts(output), code), seconds, output)
+    for name, *options in SOAKS if not arguments.tsan else ():
+        if wanted(f"chaos/{name}", arguments.patterns):
+            output, code, seconds = run([sys.executable, str(soak), "--build", arguments.build, *SOAK, *options], env)
+            totals.add(f"chaos/{name}", *judge(race_counts(output), code), seconds, output)
 
     note = f", {totals.skipped} skipped" if totals.skipped else ""
     print(f"{totals.passed} passed, {totals.failed} failed{note}")

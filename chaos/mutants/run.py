@@ -37,6 +37,8 @@ SCENARIOS = (
     ("replay", "chaos/replay/run", ()),
     ("refresher", "tests/unit/test_refresher", ()),
     ("write_session", "tests/unit/test_write_session", ()),
+    ("volume_snapshot", "tests/unit/test_volume_snapshot", ()),
+    ("volume_recover", "tests/unit/test_volume_recover", ()),
     ("explorer", "chaos/explorer/run", ("--slice", "mutants")),
     ("replay --random", "chaos/replay/run", ("--random", "--seed", "1", "--rounds", "400")),
     ("kill", "chaos/kill/kill.py", ()),

@@ -82,10 +82,12 @@ class Faults:
 
     name = None
 
-    def __init__(self, seed, stop, pause_s):
+    def __init__(self, seed, stop, pause_s, hold_s):
+        """`hold_s`: how long one is held up at most who goes on afterwards."""
         self.chance = random.Random(f"{seed}/{self.name}")
         self.stop = stop
         self.pause_s = pause_s
+        self.hold_s = hold_s
         self.problem = None
         self.done = 0
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -109,8 +111,8 @@ class AgentFaults(Faults):
 
     name = "faults of agents"
 
-    def __init__(self, nodes, seed, stop, pause_s):
-        super().__init__(seed, stop, pause_s)
+    def __init__(self, nodes, seed, stop, pause_s, hold_s):
+        super().__init__(seed, stop, pause_s, hold_s)
         self.nodes = nodes
 
     def kinds(self):
@@ -141,7 +143,7 @@ class AgentFaults(Faults):
         node.start()
 
     def pause(self):
-        self.node().pause(self.chance.uniform(0.1, 1.5))
+        self.node().pause(self.chance.uniform(0.1, self.hold_s / 2))
 
 
 class VolumeFaults(Faults):
@@ -149,8 +151,8 @@ class VolumeFaults(Faults):
 
     name = "faults of the volume"
 
-    def __init__(self, volume, recorder, seed, stop, pause_s):
-        super().__init__(seed, stop, pause_s)
+    def __init__(self, volume, recorder, seed, stop, pause_s, hold_s):
+        super().__init__(seed, stop, pause_s, hold_s)
         self.volume = volume
         self.recorder = recorder
 
@@ -196,7 +198,7 @@ class VolumeFaults(Faults):
         where.set("latency_us", 0)
 
     def hang(self):
-        self.rule("hang", self.chance.choice(HANGING), probability=self.chance.choice((0.1, 1)), longest_s=3)
+        self.rule("hang", self.chance.choice(HANGING), probability=self.chance.choice((0.1, 1)), longest_s=self.hold_s)
 
     def go(self):
         node = self.chance.choice(self.volume.nodes)

@@ -5,8 +5,8 @@ facts. Times are nanoseconds of the monotonic clock, which all processes of a ma
 
 The first line is the header; the others are told apart by `kind`:
 
-    begin   seed, nodes (how many agents), late_s (how long after its end an operation whose answer was lost may
-            still be done)
+    begin   seed, nodes (how many agents), locks (whom they keep out: see --locks), late_s (how long after its end an
+            operation whose answer was lost may still be done)
     read    who, node, begin, end, user, agent, what, freshness, max_staleness_ms (with "bounded"), word (null: all
             facts were asked for), limit (null: all that there are), id (one fact was asked for), and as answered:
             state, revision, age_ms, reason, facts ([[id, token], ...]), summary (only with get_memory). Or error (a

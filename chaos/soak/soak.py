@@ -2,8 +2,8 @@
 """Several agents on one volume, many workers, third parties and faults; then the whole history is checked.
 
     soak.py [--seed N] [--time SECONDS] [--round SECONDS] [--agents 2..4] [--workers N] [--users N]
-            [--faults none|mild|all] [--volume plain|netvol] [--build DIR] [--program FILE] [--directory DIR]
-            [--keep]
+            [--faults none|mild|all] [--volume plain|netvol] [--locks shared|node|none] [--build DIR]
+            [--program FILE] [--directory DIR] [--keep]
 
 The time is cut into rounds, each with a volume and a seed of its own: N, N + 1, ... One that fails tells the command
 that repeats it and keeps its history and logs. The last line is "N passed, N failed", of rounds. README.md says what
@@ -38,11 +38,17 @@ def parse_arguments():
     parser.add_argument("--faults", choices=("none", "mild", "all"), default="all")
     parser.add_argument("--volume", choices=("plain", "netvol"),
                         help="a directory, or a network volume that misbehaves (the seed decides)")
+    parser.add_argument("--locks", choices=("shared", "node", "none"),
+                        help="whom a lock keeps out: everybody, its own node, or nobody; the last two on a network "
+                             "volume only (the seed decides)")
     parser.add_argument("--build", default=os.environ.get("MEMSYNC_BUILD") or "build/test")
     parser.add_argument("--program", help="another agent than that of the build")
     parser.add_argument("--directory", help="where volume, history and logs are written (default: in memory)")
     parser.add_argument("--keep", action="store_true", help="keep them although nothing was found")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.volume == "plain" and options.locks in ("node", "none"):
+        parser.error("locks of a directory reach everybody")
+    return options
 
 
 OPTIONS = parse_arguments()
@@ -55,7 +61,8 @@ from faults import AgentFaults, Node, VolumeFaults  # noqa: E402
 from history import WORD, Recorder, join_histories, read_history, token_of  # noqa: E402
 from netvol import Netvol  # noqa: E402
 from peer import Peer  # noqa: E402
-from third_party import Surroundings, ThirdParty  # noqa: E402
+from process import wait_until  # noqa: E402
+from third_party import Sightings, Surroundings, ThirdParty  # noqa: E402
 from volumes import scratch_directory  # noqa: E402
 from workers import Place, found, run_workers  # noqa: E402
 
@@ -66,12 +73,33 @@ FACTS_MAX = 500    # nothing is evicted
 PARTIES = 2
 CACHES_S = (0, 1, 60)  # of a node's kernel
 VOLUMES = ("netvol", "plain", "netvol")  # seeds take turns
+LOCKS = ("shared", "shared", "node", "none")  # of a network volume
+GRACE_S = 3.0      # where locks do not reach
+# How long one is held up at most who goes on afterwards: where locks do not reach it must be less than the grace.
+HOLD_S, HOLD_IN_GRACE_S = 3.0, 1.0
 
 
-def config_of():
+def volume_of(options, seed):
+    """Kind of volume, and whom a lock keeps out there."""
+    kind = options.volume or (VOLUMES[seed % len(VOLUMES)] if options.locks in (None, "shared") else "netvol")
+    locks = "shared" if kind == "plain" else random.Random(f"{seed}/locks").choice(LOCKS)
+    return kind, options.locks or locks
+
+
+def owners_of(users, nodes, seed):
+    """User to the node that writes it; None: third parties do. Of both kinds there is one at least."""
+    chance = random.Random(f"{seed}/owners")
+    owners = {user: chance.choice((None, *range(nodes))) for user in users}
+    owners[users[0]] = chance.randrange(nodes)
+    owners[users[-1]] = None
+    return owners
+
+
+def config_of(locks):
+    # FUSE does not tell whether they reach every node, so it is told as an operator has to.
+    told = {"locks": "trusted"} if locks == "shared" else {"locks": "local", "recovery_grace_ms": int(GRACE_S * 1000)}
     return {
-        # Locks reach every node (a directory, or netvol's own choice), which FUSE does not tell.
-        "volume": {"locks": "trusted"},
+        "volume": told,
         "sync": {"poll_interval_min_ms": 100, "poll_interval_max_ms": 2000, "operations_per_second": 5000},
         "backend": {"config": {"max_facts": FACTS_MAX, "file_lock_timeout_seconds": 5}},
         "log": {"level": "debug"},
@@ -92,12 +120,15 @@ class Round:
         self.recorder = self.record("driver")
         self.stop = multiprocessing.Event()
         count = options.agents or self.chance.randint(2, 4)
+        self.locks = "shared"  # until the volume is another one
         self.netvol, self.volume = self.make_volume(count)
+        # Two nodes that write one user at a time are the platform's to avoid, where no lock keeps them apart.
+        self.owners = None if self.locks == "shared" else owners_of(self.users, count, seed)
         self.nodes = [Node(number, self.make_agent(number), self.recorder) for number in range(count)]
 
     def make_volume(self, count):
         """The network volume, if it is one, and the directory where it really lies."""
-        kind = self.options.volume or VOLUMES[self.seed % len(VOLUMES)]
+        kind, locks = volume_of(self.options, self.seed)
         if kind == "plain":
             return self.plain_volume()
         try:
@@ -107,7 +138,9 @@ class Round:
         cache_s = self.chance.choice(CACHES_S)
         for knob in ("attr_cache_s", "entry_cache_s", "negative_cache_s", "listing_cache_s", "data_cache_s"):
             volume.set(knob, cache_s)
-        print(f"netvol, caches of {cache_s} s", flush=True)
+        self.locks = locks
+        volume.set("flock", "across" if locks == "shared" else locks)
+        print(f"netvol, caches of {cache_s} s, locks: {locks}", flush=True)
         return volume, volume.backing
 
     def plain_volume(self):
@@ -117,7 +150,7 @@ class Round:
 
     def make_agent(self, number):
         path = self.netvol.node(number).path if self.netvol else self.volume
-        agent = Agent(self.options.program or binary("memsyncd"), path, config=config_of())
+        agent = Agent(self.options.program or binary("memsyncd"), path, config=config_of(self.locks))
         # The socket's path has to be short, so only the log lies with all else.
         agent.log_path = os.path.join(self.directory, f"agent{number}.log")
         return agent
@@ -129,7 +162,12 @@ class Round:
 
     def place(self, node):
         return Place(node, self.nodes[node].agent.endpoint if node is not None else None, self.users, AGENTS,
-                     self.seed, self.options.workers)
+                     self.seed, self.options.workers, self.owners)
+
+    @property
+    def grace_s(self):
+        """None: locks tell who is dead."""
+        return None if self.locks == "shared" else GRACE_S
 
     # -- the time of disorder --
 
@@ -180,16 +218,18 @@ class Round:
         return problems
 
     def parties(self):
-        how = Surroundings(self.volume, self.directory, self.recorder, self.stop, self.options.faults != "none")
+        how = Surroundings(self.volume, self.directory, self.recorder, self.stop, self.options.faults != "none",
+                           self.grace_s)
         return [ThirdParty(number, self.place(None), how) for number in range(PARTIES)]
 
     def faults(self):
         if self.options.faults == "none":
             return []
         pause_s = 4 if self.options.faults == "mild" else 1.2
-        faults = [AgentFaults(self.nodes, self.seed, self.stop, pause_s)]
+        hold_s = HOLD_S if self.locks == "shared" else HOLD_IN_GRACE_S
+        faults = [AgentFaults(self.nodes, self.seed, self.stop, pause_s, hold_s)]
         if self.netvol:
-            faults.append(VolumeFaults(self.netvol, self.recorder, self.seed, self.stop, pause_s))
+            faults.append(VolumeFaults(self.netvol, self.recorder, self.seed, self.stop, pause_s, hold_s))
         return faults
 
     # -- and afterwards --
@@ -197,7 +237,9 @@ class Round:
     def calm(self):
         """Cleans up behind those who died, and lets everybody come in step."""
         peer = Peer(self.volume, durable=False)
+        sightings = Sightings(peer, self.grace_s)
         for user in self.users:
+            wait_until(lambda user=user: sightings.is_free(user), LATE_S, "an end of the grace")
             peer.recover(user)
         for node in self.nodes:
             if not node.agent.is_running():
@@ -257,8 +299,8 @@ class Round:
     def history(self):
         """All that was written down, in one file."""
         path = os.path.join(self.directory, "history.jsonl")
-        join_histories({"kind": "begin", "seed": self.seed, "nodes": len(self.nodes), "late_s": LATE_S},
-                       self.parts, path)
+        join_histories({"kind": "begin", "seed": self.seed, "nodes": len(self.nodes), "locks": self.locks,
+                        "late_s": LATE_S}, self.parts, path)
         for part in self.parts:
             os.unlink(part)
         return path
@@ -270,7 +312,7 @@ def command_of(options, seed, seconds):
     for name in ("agents", "workers", "users", "faults", "volume", "build", "program"):
         value = getattr(options, name)
         words += [f"--{name} {value}"] if value is not None else []
-    return " ".join(words)
+    return " ".join([*words, f"--locks {volume_of(options, seed)[1]}"])
 
 
 def run_round(options, seed, seconds):

@@ -21,8 +21,33 @@ KILLED_AFTER_S = 0.03  # at most
 STEPS = ("journal", "fact:1", "manifest", "committed")
 
 
-# `directory`: for logs. `may_die`: whether commits are left half done.
-Surroundings = collections.namedtuple("Surroundings", "volume directory recorder stop may_die")
+# `directory`: for logs. `may_die`: whether commits are left half done. `grace_s`: see Sightings.
+Surroundings = collections.namedtuple("Surroundings", "volume directory recorder stop may_die grace_s")
+
+
+class Sightings:
+    """Who is dead where locks do not tell: whose journal has stood unchanged for the time of grace since it was seen
+    first. `grace_s` None: locks tell."""
+
+    def __init__(self, volume, grace_s):
+        self.volume = volume  # a Peer
+        self.grace_s = grace_s
+        self.seen = {}  # user to journal and time
+
+    def is_free(self, user):
+        """May a commit be begun, and what lies there be taken back?"""
+        if self.grace_s is None:
+            return True
+        try:
+            status = os.stat(os.path.join(self.volume.bucket(user), peer.JOURNAL_NAME))
+        except FileNotFoundError:
+            self.seen.pop(user, None)
+            return True
+        journal = status.st_ino, status.st_ctime_ns
+        known, since = self.seen.get(user, (None, None))
+        if known != journal:
+            known, since = self.seen[user] = journal, time.monotonic()
+        return time.monotonic() - since > self.grace_s
 
 
 class Program:
@@ -62,6 +87,8 @@ class ThirdParty:
         self.place = place
         self.surroundings = surroundings
         self.chance = random.Random(f"{place.seed}/{self.name}")
+        self.users = [user for user in place.users if place.may_write(user)]
+        self.sightings = Sightings(peer.Peer(surroundings.volume), surroundings.grace_s)
         self.known = {}  # scope to the ids that it has added
         self.steps = 0
         self.problem = None
@@ -75,8 +102,9 @@ class ThirdParty:
     def run(self):
         try:
             while not self.surroundings.stop.wait(self.chance.expovariate(1 / PAUSE_S)):
-                self.commit(self.chance.choice(self.place.users), self.chance.choice(self.place.agents),
-                            self.ending())
+                user = self.chance.choice(self.users)
+                if self.sightings.is_free(user):
+                    self.commit(user, self.chance.choice(self.place.agents), self.ending())
         except Exception:
             self.problem = f"{self.name}: {traceback.format_exc()}"
         finally:

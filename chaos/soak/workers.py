@@ -19,7 +19,13 @@ FACTS_FEW, FACTS_MANY = 6, 24
 TIMEOUTS_MS = (300, 1000, 3000, 5000)
 EXTRA_S = 1.0        # how much longer than the agent a worker waits
 
-Place = collections.namedtuple("Place", "node endpoint users agents seed workers")
+
+class Place(collections.namedtuple("Place", "node endpoint users agents seed workers owners")):
+    """Where somebody works. `owners`: user to the node that writes it; None: all nodes write all users."""
+
+    def may_write(self, user):
+        return self.owners is None or self.owners[user] == self.node
+
 
 
 def outcome_of(error):
@@ -62,7 +68,7 @@ class Worker:
     def turn(self):
         """One operation; False when there was no answer: what was sent must not be kept for the next agent."""
         scope = self.chance.choice(self.place.users), self.chance.choice(self.place.agents)
-        kinds, weights = zip(*KINDS)
+        kinds, weights = zip(*(KINDS if self.place.may_write(scope[0]) else READING))
         return self.chance.choices(kinds, weights)[0](self, *scope) is not False
 
     # -- asking --
@@ -279,8 +285,9 @@ def is_of(fact, scope):
     return (fact["scope"].get("userId"), fact["scope"].get("agentName")) == (scope["user_id"], scope["agent_name"])
 
 
-KINDS = ((Worker.search_all, 20), (Worker.search_word, 8), (Worker.search_some, 4), (Worker.search_several, 5),
-         (Worker.list_facts, 8), (Worker.get_memory, 10), (Worker.get_fact, 4),
+READING = ((Worker.search_all, 20), (Worker.search_word, 8), (Worker.search_some, 4), (Worker.search_several, 5),
+           (Worker.list_facts, 8), (Worker.get_memory, 10), (Worker.get_fact, 4))
+KINDS = (*READING,
          (Worker.create_fact, 9), (Worker.update_fact, 12), (Worker.delete_fact, 5), (Worker.apply_changes, 10),
          (Worker.update_summaries, 3), (Worker.import_memory, 2), (Worker.clear_memory, 0.2))
 

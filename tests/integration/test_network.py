@@ -477,6 +477,17 @@ class Locks(Nodes):
         a.rpc("create_fact", user_id="u1", content="amber later")
         self.expect(b, self.texts() + ["amber later"])
 
+    def test_facts_without_a_manifest_are_vouched_for_under_the_lock_only(self):
+        a, b = self.start()
+        os.unlink(self.peer.manifest_path("u1"))
+        with self.net.node(0).fail("flock", "users/u1/*", "EIO") as rule:
+            found = self.search(a)
+            self.assertEqual((states(found), contents(found)), (["unverified"], self.texts()))
+            self.assertIn(".memory.lock", found["scopes"][0]["path"])
+            self.assertGreaterEqual(rule.fired(), 1)
+            self.expect(b, self.texts())
+        self.expect(a, self.texts())
+
     def race(self, count=15):
         """Both agents write all the time, each saying what revision it expects; who succeeds has it alone."""
         won = {}

@@ -104,13 +104,18 @@ static enum status handle(void *context, const struct server_call *call, struct 
                           int *ret_code, struct error *error)
 {
     struct rig *rig = context;
-    bool waits = strcmp(call->method, "slow") == 0 || strcmp(call->method, "hold") == 0 ||
-                 strcmp(call->method, "deadline") == 0;
+    bool is_call = strcmp(call->method, "call") == 0;
+    bool waits = is_call || strcmp(call->method, "slow") == 0 ||
+                 strcmp(call->method, "hold") == 0 || strcmp(call->method, "deadline") == 0;
 
     if (waits && !call->may_block)
         return STATUS_WOULD_BLOCK;
-    if (strcmp(call->method, "hold") == 0)
+    if (is_call)
+        volume_stuck_begin("read", -1, "a volume");
+    if (is_call || strcmp(call->method, "hold") == 0)
         wait_until_released(rig);
+    if (is_call)
+        volume_stuck_end();
     if (strcmp(call->method, "deadline") == 0)
         wait_for_deadline(call);
     if (waits || strcmp(call->method, "echo") == 0)
@@ -983,6 +988,33 @@ Test(server, threads_that_hang_are_replaced_until_they_are_back)
     }
     rig_release(&rig);
     cr_expect(REACHES(&rig, late_replies, (uint64_t) hanging));
+    cr_expect(threads_come_down_to(rig.options.threads));
+    (void) zmq_close(client);
+    (void) zmq_close(other);
+}
+
+/* With all the time in the world: it is the call that counts, not the deadline. Its client may have
+ * others run as well. */
+Test(server, threads_in_a_call_that_hangs_are_replaced_before_their_deadline)
+{
+    void *client = client_create(&rig, ZMQ_DEALER, NULL);
+    void *other = client_create(&rig, ZMQ_DEALER, NULL);
+    const int hanging = 2 * (int) rig.options.threads;
+
+    for (int i = 1; i <= hanging; i++) {
+        send_call(client, i, "call", "{\"timeout_ms\":600000}");
+        cr_assert(rig_wait(&rig, &rig.holding, (unsigned) i), "call %d", i);
+        clock_advance_for_test(VOLUME_STUCK_NS);
+    }
+    send_call(client, 100, "slow", "{}");
+    EXPECT_REPLY(client, 100, 0);
+    send_call(other, 1, "slow", "{}");
+    EXPECT_REPLY(other, 1, 0);
+    rig_release(&rig);
+    for (int i = 1; i <= hanging; i++) {
+        AUTO_JSON json_t *reply = receive_reply(client);
+        cr_expect(eq(int, reply_code(reply), 0));
+    }
     cr_expect(threads_come_down_to(rig.options.threads));
     (void) zmq_close(client);
     (void) zmq_close(other);

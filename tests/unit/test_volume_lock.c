@@ -4,11 +4,13 @@
 
 #include "core/clock.h"
 #include "core/volume_private.h"
+#include "core/volume_stuck.h"
 #include "tests/unit/volume_fixture.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 
@@ -297,6 +299,70 @@ Test(volume_lock, links_pipes_and_directories_are_no_lock_files)
     cr_assert(zero(int, mkdir(path, 0755)));
     cr_expect(eq(int, try_exclusive(), STATUS_CORRUPT));
     cr_expect(same_text(error.message, "it is a directory, not a regular file"));
+}
+
+/* ---- a holder that hangs ---- */
+
+static struct {
+    const struct volume *volume;
+    atomic_bool is_in_call;
+    atomic_bool may_return;
+} hanging;
+
+static void *hold_and_hang(void *argument)
+{
+    struct volume_lock *lock = NULL;
+
+    (void) argument;
+    if (volume_lock_reserve(table, hanging.volume, &scope, 0, &lock, NULL) != STATUS_OK)
+        return NULL;
+    volume_stuck_begin("sync", -1, "somewhere");
+    atomic_store(&hanging.is_in_call, true);
+    while (!atomic_load(&hanging.may_return))
+        (void) usleep(1000);
+    volume_stuck_end();
+    volume_lock_release(&lock);
+    return NULL;
+}
+
+/* Whoever waits for it would be kept as well. */
+Test(volume_lock, a_holder_that_hangs_is_not_waited_for)
+{
+    enum volume_kind kind = VOLUME_UNKNOWN;
+    struct volume *remote = NULL;
+    struct volume_lock *lock = NULL;
+    struct volume_options options = {.path = dir, .calls = &calls, .force_kind = &kind};
+    pthread_t thread;
+
+    cr_assert(eq(int, volume_open(&options, &remote, NULL), STATUS_OK));
+    hanging.volume = remote;
+    cr_assert(zero(int, pthread_create(&thread, NULL, hold_and_hang, NULL)));
+    while (!atomic_load(&hanging.is_in_call))
+        (void) usleep(1000);
+    cr_expect(eq(int,
+                 volume_lock_reserve(table, remote, &scope, clock_deadline_ms(50), &lock, &error),
+                 STATUS_TIMEOUT));
+    cr_expect(same_text(error.path, LOCK_PATH));
+
+    clock_advance_for_test(VOLUME_LOCK_PATIENCE_NS);
+    cr_expect(
+        eq(int, volume_lock_reserve(table, remote, &scope, clock_deadline_ms(60000), &lock, &error),
+           STATUS_BUSY));
+    cr_expect(same_text(error.path, LOCK_PATH));
+    cr_expect(eq(int,
+                 volume_lock_acquire(table, remote, &scope, VOLUME_LOCK_SHARED, true,
+                                     clock_deadline_ms(60000), &lock, &error),
+                 STATUS_BUSY));
+    cr_expect(eq(ptr, lock, NULL));
+
+    atomic_store(&hanging.may_return, true);
+    cr_assert(zero(int, pthread_join(thread, NULL)));
+    cr_expect(eq(int,
+                 volume_lock_acquire(table, remote, &scope, VOLUME_LOCK_EXCLUSIVE, true, 0, &lock,
+                                     &error),
+                 STATUS_OK));
+    volume_lock_release(&lock);
+    volume_close(&remote);
 }
 
 /* ---- volumes without locks ---- */

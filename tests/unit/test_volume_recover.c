@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 
@@ -744,6 +745,118 @@ Test(volume_recover, two_threads_take_a_change_back_once)
     cr_expect(is_rolled_back());
 }
 
+/* ---- where locks do not lock ---- */
+
+/* A recovery that is held up before its `hold_at`th change to a name. */
+static struct {
+    unsigned hold_at;
+    unsigned names; /* changes so far */
+    atomic_bool is_held;
+    atomic_bool may_go;
+} late;
+static _Thread_local bool is_late;
+
+static void be_late(void)
+{
+    if (!is_late || ++late.names != late.hold_at)
+        return;
+    atomic_store(&late.is_held, true);
+    while (!atomic_load(&late.may_go))
+        (void) usleep(1000);
+}
+
+static int late_rename(int from_dir_fd, const char *from, int to_dir_fd, const char *to)
+{
+    be_late();
+    return renameat(from_dir_fd, from, to_dir_fd, to);
+}
+
+static int late_unlink(int dir_fd, const char *name, int flags)
+{
+    be_late();
+    return unlinkat(dir_fd, name, flags);
+}
+
+static int no_lock(int fd, int operation)
+{
+    (void) fd;
+    (void) operation;
+    return 0;
+}
+
+static void *recover_late(void *argument)
+{
+    atomic_bool *ended = argument;
+    enum recover_outcome ignored;
+    struct error mine;
+
+    is_late = true;
+    (void) !volume_recover(recovery, locks, volume, &scope, clock_deadline_ms(20000), &ignored,
+                           &mine);
+    atomic_store(ended, true);
+    return NULL;
+}
+
+/* What another node does: takes the change back, and commits one of its own. */
+static void recover_and_commit_elsewhere(void)
+{
+    struct volume_recovery *own_recovery = recovery;
+    struct volume_lock_table *own_locks = locks;
+
+    recovery = NULL;
+    open_recovery(true);
+    cr_assert(eq(int, volume_lock_table_create(&locks), STATUS_OK));
+    cr_expect(eq(int, outcome_of_recovery(), RECOVER_ROLLED_BACK), "name %u", late.hold_at);
+    volume_recovery_destroy(&recovery);
+    volume_lock_table_destroy(&locks);
+    recovery = own_recovery;
+    locks = own_locks;
+    put_file(dir, place("f_old"), "newer");
+    put_file(dir, place("f_del"), "newer");
+    put_file(dir, place("f_new"), "newer");
+    put_file(dir, MANIFEST_PATH, "newer");
+}
+
+static bool is_newer(void)
+{
+    return file_is(dir, place("f_old"), "newer") && file_is(dir, place("f_del"), "newer") &&
+           file_is(dir, place("f_new"), "newer") && file_is(dir, MANIFEST_PATH, "newer");
+}
+
+/* Two nodes take the same change back; one is held up at any moment, and goes on when the other has
+ * long been through, and others have committed since. */
+Test(volume_recover, a_recovery_that_comes_too_late_changes_nothing)
+{
+    bool was_held = true;
+
+    calls.rename = late_rename;
+    calls.unlink = late_unlink;
+    calls.lock = no_lock;
+    for (unsigned nth = 1; was_held; nth++) {
+        atomic_bool ended = false;
+        pthread_t thread;
+
+        put_crash();
+        late.hold_at = nth;
+        late.names = 0;
+        atomic_store(&late.is_held, false);
+        atomic_store(&late.may_go, false);
+        cr_assert(zero(int, pthread_create(&thread, NULL, recover_late, &ended)));
+        while (!atomic_load(&late.is_held) && !atomic_load(&ended))
+            (void) usleep(1000);
+        was_held = atomic_load(&late.is_held);
+        bool is_over = !has_file(dir, JOURNAL_PATH);
+        if (was_held && !is_over)
+            recover_and_commit_elsewhere();
+        atomic_store(&late.may_go, true);
+        cr_assert(zero(int, pthread_join(thread, NULL)));
+        if (was_held && !is_over)
+            cr_expect(is_newer(), "held up before name %u", nth);
+        clear_bucket();
+        cr_assert(lt(u32, nth, 100));
+    }
+}
+
 /* ---- where locks may not reach the writer ---- */
 
 Test(volume_recover, a_journal_must_stand_unchanged_for_the_grace_time)
@@ -837,13 +950,23 @@ Test(volume_recover, the_grace_time_does_not_replace_the_lock)
     cr_expect(file_is(dir, MANIFEST_PATH, MANIFEST_NEW));
 }
 
-Test(volume_recover, a_committed_journal_needs_no_grace_time)
+/* Its writer may be alive, and begin the next one while we remove what this one left. */
+Test(volume_recover, a_committed_journal_is_left_to_writers_where_locks_may_not_reach)
 {
+    enum recover_outcome outcome = RECOVER_WAITING;
+
     open_recovery(false);
     put_crash();
     put_journal(OPERATION, "committed", 7);
+    AUTO_FREE char *before = tree_digest(dir);
     cr_expect(eq(int, outcome_of_recovery(), RECOVER_NOTHING));
+    AUTO_FREE char *after = tree_digest(dir);
+    cr_expect(eq(str, after, before));
+    cr_expect(
+        eq(int, volume_recover_locked(recovery, volume, &scope, &outcome, &error), STATUS_OK));
+    cr_expect(eq(int, outcome, RECOVER_NOTHING)); /* and at once */
     cr_expect(not(has_file(dir, JOURNAL_PATH)));
+    cr_expect(file_is(dir, MANIFEST_PATH, MANIFEST_NEW));
 }
 
 Test(volume_recover, opens_only_names_that_a_listing_shows_where_look_ups_are_cached)

@@ -231,22 +231,33 @@ static int try_lock(int operation)
     return !failed;
 }
 
-Test(volume_snapshot, after_a_few_failures_it_reads_under_the_shared_lock)
+/* Goes on from one pause point, at which the refresh is held, to the next. */
+static void go_on(enum pause_point from, enum pause_point to)
+{
+    pause_arm(to);
+    pause_release(from);
+    cr_assert(pause_wait_reached(to, LONG_MS));
+}
+
+/* Somebody commits k0, k1, ... before the second look of an attempt, which is held there: the next
+ * one is held at its capture. */
+static void spoil_attempt(unsigned number)
 {
     char id[16];
 
+    (void) snprintf(id, sizeof id, "k%u", number);
+    (void) temp_volume_add(store->volume, "u", "a", id, "note more");
+    go_on(PAUSE_SNAPSHOT_AFTER_READ, PAUSE_SNAPSHOT_AFTER_CAPTURE);
+}
+
+Test(volume_snapshot, after_a_few_failures_it_reads_under_the_shared_lock)
+{
     temp_store_usual(store, false);
     struct temp_refresh *running = refresh_up_to(PAUSE_SNAPSHOT_AFTER_READ);
     for (unsigned i = 0; i < 3; i++) {
         cr_expect(try_lock(LOCK_EX), "attempt %u reads without a lock", i);
-        (void) snprintf(id, sizeof id, "k%u", i);
-        (void) temp_volume_add(store->volume, "u", "a", id, "note more");
-        pause_arm(PAUSE_SNAPSHOT_AFTER_CAPTURE);
-        pause_release(PAUSE_SNAPSHOT_AFTER_READ);
-        cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_CAPTURE, LONG_MS));
-        pause_arm(PAUSE_SNAPSHOT_AFTER_READ);
-        pause_release(PAUSE_SNAPSHOT_AFTER_CAPTURE);
-        cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_READ, LONG_MS));
+        spoil_attempt(i);
+        go_on(PAUSE_SNAPSHOT_AFTER_CAPTURE, PAUSE_SNAPSHOT_AFTER_READ);
     }
     cr_expect(!try_lock(LOCK_EX), "the fourth holds it");
     cr_expect(try_lock(LOCK_SH), "and shares it");
@@ -259,20 +270,12 @@ Test(volume_snapshot, after_a_few_failures_it_reads_under_the_shared_lock)
 /* A lock that is refused does not end the reading: the second look has to do. */
 Test(volume_snapshot, where_locks_are_refused_it_reads_on_without)
 {
-    char id[16];
-
     temp_store_usual(store, false);
     temp_calls_fail(TEMP_CALL_LOCK, "/.memory.lock", ENOLCK, 0, 0);
     struct temp_refresh *running = refresh_up_to(PAUSE_SNAPSHOT_AFTER_READ);
     for (unsigned i = 0; i < 4; i++) {
-        (void) snprintf(id, sizeof id, "k%u", i);
-        (void) temp_volume_add(store->volume, "u", "a", id, "note more");
-        pause_arm(PAUSE_SNAPSHOT_AFTER_CAPTURE);
-        pause_release(PAUSE_SNAPSHOT_AFTER_READ);
-        cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_CAPTURE, LONG_MS));
-        pause_arm(PAUSE_SNAPSHOT_AFTER_READ);
-        pause_release(PAUSE_SNAPSHOT_AFTER_CAPTURE);
-        cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_READ, LONG_MS));
+        spoil_attempt(i);
+        go_on(PAUSE_SNAPSHOT_AFTER_CAPTURE, PAUSE_SNAPSHOT_AFTER_READ);
     }
     pause_release(PAUSE_SNAPSHOT_AFTER_READ);
     cr_expect_eq(temp_refresh_join(&running).status, STATUS_OK);
@@ -281,26 +284,145 @@ Test(volume_snapshot, where_locks_are_refused_it_reads_on_without)
 
 Test(volume_snapshot, a_scope_that_never_stands_still_is_given_up)
 {
-    char id[16];
-
     temp_store_usual(store, false);
     temp_calls_fail(TEMP_CALL_LOCK, "/.memory.lock", ENOLCK, 0, 0);
     struct temp_refresh *running = refresh_up_to(PAUSE_SNAPSHOT_AFTER_READ);
-    for (unsigned i = 0; i < 6; i++) {
-        (void) snprintf(id, sizeof id, "k%u", i);
-        (void) temp_volume_add(store->volume, "u", "a", id, "note more");
-        if (i == 5)
-            break;
-        pause_arm(PAUSE_SNAPSHOT_AFTER_CAPTURE);
-        pause_release(PAUSE_SNAPSHOT_AFTER_READ);
-        cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_CAPTURE, LONG_MS));
-        pause_arm(PAUSE_SNAPSHOT_AFTER_READ);
-        pause_release(PAUSE_SNAPSHOT_AFTER_CAPTURE);
-        cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_AFTER_READ, LONG_MS));
+    for (unsigned i = 0; i < 5; i++) {
+        spoil_attempt(i);
+        go_on(PAUSE_SNAPSHOT_AFTER_CAPTURE, PAUSE_SNAPSHOT_AFTER_READ);
     }
+    (void) temp_volume_add(store->volume, "u", "a", "k5", "note more");
     pause_release(PAUSE_SNAPSHOT_AFTER_READ);
     cr_expect_eq(temp_refresh_join(&running).status, STATUS_TIMEOUT);
     EXPECT_STATE(store, "u/a", "behind");
+}
+
+/* ---- without the lock ---- */
+
+/* A commit that dies half way and is taken back while facts are read, with a lock that cannot be
+ * had: under a manifest that shows, since whoever takes it back writes the manifest anew. */
+Test(volume_snapshot, half_a_commit_that_is_taken_back_meanwhile_is_not_seen_without_the_lock)
+{
+    struct temp_commit commit = commit_to(TEMP_STEP_FACT, 3);
+    enum recover_outcome outcome = RECOVER_NOTHING;
+    struct scope scope;
+
+    temp_store_usual(store, false);
+    temp_store_scope("u/a", &scope);
+    temp_calls_fail(TEMP_CALL_LOCK, "/.memory.lock", EIO, 0, 0);
+    struct temp_refresh *running = refresh_up_to(PAUSE_SNAPSHOT_AFTER_READ);
+    for (unsigned i = 0; i < 3; i++) {
+        spoil_attempt(i);
+        if (i < 2)
+            go_on(PAUSE_SNAPSHOT_AFTER_CAPTURE, PAUSE_SNAPSHOT_AFTER_READ);
+    }
+    (void) temp_volume_commit(store->volume, &commit);
+    go_on(PAUSE_SNAPSHOT_AFTER_CAPTURE, PAUSE_SNAPSHOT_AFTER_READ); /* half of it is read */
+    temp_calls_reset();
+    cr_expect_eq(volume_recover(store->store->recovery, store->store->locks, store->store->volume,
+                                &scope, clock_deadline_ms(LONG_MS), &outcome, NULL),
+                 STATUS_OK);
+    cr_expect_eq(outcome, RECOVER_ROLLED_BACK);
+    temp_calls_fail(TEMP_CALL_LOCK, "/.memory.lock", EIO, 0, 0);
+    pause_release(PAUSE_SNAPSHOT_AFTER_READ);
+    cr_expect_eq(temp_refresh_join(&running).status, STATUS_OK);
+    EXPECT_ASK(store, "u/a", BEFORE " k0=more k1=more k2=more", "fresh", 0);
+}
+
+static void put_bare_fact(const char *id, const char *text)
+{
+    const struct temp_change add = {.kind = TEMP_ADD, .id = id, .text = text};
+
+    temp_volume_raw(store->volume, "u", "a", &add, 1);
+}
+
+/* Facts without a manifest have nothing that would show. */
+Test(volume_snapshot, facts_without_a_manifest_are_unverified_where_the_lock_cannot_be_had)
+{
+    static const struct {
+        int sys_errno;
+        const char *state;
+    } cases[] = {
+        {EIO, "unverified"},
+        {ENOLCK, "unverified"},
+        {EACCES, "unverified"},
+        {ESTALE, "stale"}, /* tried again for a while: somebody may be replacing the file */
+    };
+
+    put_bare_fact("f1", "note one");
+    temp_volume_write(store->volume, "users/u/.memory.lock", "", 0);
+    temp_store_open(store);
+    temp_calls_fail(TEMP_CALL_LOCK, "/.memory.lock", EIO, 0, 0);
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_expect_eq(answer.status, STATUS_UNAVAILABLE, "never built: %s", answer.states);
+    temp_calls_reset();
+    answer = temp_store_ask(store, "u/a");
+    cr_expect_str_eq(answer.facts, "f1=one");
+    cr_expect_str_eq(answer.states, "refreshed");
+
+    put_bare_fact("f2", "note two");
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        temp_calls_fail(TEMP_CALL_LOCK, "/.memory.lock", cases[i].sys_errno, 0, 0);
+        answer = temp_store_ask(store, "u/a");
+        cr_expect_str_eq(answer.facts, "f1=one", "row %zu", i);
+        cr_expect_str_eq(answer.states, cases[i].state, "row %zu", i);
+        cr_expect_str_eq(answer.path, "users/u/.memory.lock", "row %zu", i);
+        temp_calls_reset();
+    }
+    answer = temp_store_ask(store, "u/a");
+    cr_expect_str_eq(answer.facts, "f1=one f2=two");
+    cr_expect_str_eq(answer.states, "refreshed");
+}
+
+/* Of facts without a manifest half a first commit is read, and taken back before the second look.
+ */
+static struct refresh_result refresh_across_a_first_commit(void)
+{
+    const struct temp_change add = {.kind = TEMP_ADD, .id = "f2", .text = "note half"};
+    const struct temp_commit commit = {.user = "u",
+                                       .agent = "a",
+                                       .changes = &add,
+                                       .count = 1,
+                                       .stop = TEMP_STEP_FACT,
+                                       .stop_number = 1};
+    char path[SCOPE_PATH_MAX];
+
+    struct temp_refresh *running = refresh_up_to(PAUSE_SNAPSHOT_AFTER_CAPTURE);
+    for (unsigned i = 0; i < 3; i++) { /* these are given up for want of a lock */
+        go_on(PAUSE_SNAPSHOT_AFTER_CAPTURE, PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+        go_on(PAUSE_SNAPSHOT_BEFORE_CAPTURE, PAUSE_SNAPSHOT_AFTER_CAPTURE);
+    }
+    (void) temp_volume_commit(store->volume, &commit);
+    pause_arm(PAUSE_SNAPSHOT_AFTER_READ);
+    pause_release(PAUSE_SNAPSHOT_AFTER_CAPTURE);
+    (void) pause_wait_reached(PAUSE_SNAPSHOT_AFTER_READ, 1000); /* if it reads at all */
+    temp_volume_fact_path("u", "a", "f2", path);
+    temp_volume_remove(store->volume, path);
+    temp_volume_remove(store->volume, "users/u/.memory.journal.json");
+    temp_volume_remove(store->volume, "users/u/.recovery");
+    pause_release(PAUSE_SNAPSHOT_AFTER_READ);
+    return temp_refresh_join(&running);
+}
+
+Test(volume_snapshot, half_a_first_commit_is_not_seen_where_the_lock_cannot_be_had)
+{
+    put_bare_fact("f1", "note one");
+    temp_volume_write(store->volume, "users/u/.memory.lock", "", 0);
+    temp_store_open(store);
+    temp_calls_fail(TEMP_CALL_LOCK, "/.memory.lock", EIO, 0, 0);
+    struct refresh_result result = refresh_across_a_first_commit();
+    cr_expect_eq(result.status, STATUS_UNAVAILABLE, "%s", status_name(result.status));
+    cr_expect(!result.installed);
+}
+
+/* There was no lock to take when the reading began; there is one when it ends. */
+Test(volume_snapshot, half_a_first_commit_is_not_seen_where_there_was_no_lock_file)
+{
+    put_bare_fact("f1", "note one");
+    temp_store_open(store);
+    struct refresh_result result = refresh_across_a_first_commit();
+    cr_expect_eq(result.status, STATUS_OK, "%s", status_name(result.status));
+    cr_expect_eq(result.facts, 1, "%d facts", (int) result.facts);
 }
 
 /* ---- where recovery must wait or cannot be done ---- */
