@@ -52,9 +52,10 @@ ifeq ($(FLAVOUR),tsan)
 FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS -fsanitize=thread -O1
 FLAVOUR_LDFLAGS := -fsanitize=thread
 endif
+# Children of tests end without the C library's help, and ask for their counts to be kept (tests/support/child.h).
 ifeq ($(FLAVOUR),coverage)
 FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS --coverage -fprofile-update=atomic
-FLAVOUR_LDFLAGS := --coverage
+FLAVOUR_LDFLAGS := --coverage -Wl,--undefined=__gcov_dump
 endif
 ifeq ($(FLAVOUR),fuzz)
 CC := $(CLANG)

@@ -2,6 +2,7 @@
 
 #include "chaos/faults/trial.h"
 #include "core/clock.h"
+#include "tests/support/child.h"
 #include "tests/support/files.h"
 
 #include <errno.h>
@@ -158,7 +159,7 @@ void batch_run(const struct batch *batch, const char *directory, struct batch_co
         if (child == 0) {
             run_rest(batch, progress);
             (void) fflush(NULL);
-            _exit(0);
+            child_exit(0);
         }
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
             ;
