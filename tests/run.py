@@ -83,8 +83,8 @@ EXPLORER_SLOW = ("--bound", "0", "--walks", "30")
 
 # Several agents at once, with faults: a round on a directory and one on a network volume.
 SOAK = ("--time", "16", "--round", "8", "--agents", "3", "--workers", "6")
-# Each scenario with each fault, at places that are far from one another: as many as there is time for.
-FAULTS = ("--budget", "40", "--jobs", str(os.cpu_count() or 1))
+# Each scenario with each fault, at places that differ and are far from one another: as many as there is time for.
+FAULTS = ("--distinct", "--budget", "40", "--jobs", str(os.cpu_count() or 1))
 
 
 def race_counts(output):
