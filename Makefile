@@ -52,9 +52,10 @@ ifeq ($(FLAVOUR),tsan)
 FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS -fsanitize=thread -O1
 FLAVOUR_LDFLAGS := -fsanitize=thread
 endif
+# Children of tests end without the C library's help, and ask for their counts to be kept (tests/support/child.h).
 ifeq ($(FLAVOUR),coverage)
 FLAVOUR_CFLAGS := -DMEMSYNC_PAUSE_POINTS --coverage -fprofile-update=atomic
-FLAVOUR_LDFLAGS := --coverage
+FLAVOUR_LDFLAGS := --coverage -Wl,--undefined=__gcov_dump
 endif
 ifeq ($(FLAVOUR),fuzz)
 CC := $(CLANG)
@@ -82,6 +83,7 @@ AGENT := $(filter-out agent/main.c,$(wildcard agent/*.c))
 BACKENDS := $(wildcard backends/*.c)
 CLI := $(wildcard ipc/cli/*.c)
 SUPPORT := $(wildcard tests/support/*.c)
+WRAPPED := $(wildcard tests/support/wrapped/*.c)
 UNIT := $(wildcard tests/unit/test_*.c)
 RACE := $(wildcard tests/race/*.c)
 TOOLS := $(wildcard tests/tools/*.c)
@@ -135,7 +137,14 @@ $(BUILD)/memsync: $(call obj,$(CLI)) $(BUILD)/libmemsync.a
 
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(call obj,$(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -lcriterion -o $@
+	$(Q)$(CC) $(ALL_LDFLAGS) $(UNIT_WRAPS) $^ $(LDLIBS) -lcriterion -o $@
+
+# Whatever asks for memory asks tests/support/wrapped first, and in one test other calls do.
+ALLOCATION_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray strdup strndup asprintf)
+
+$(BUILD)/tests/unit/test_refusals: $(call obj,$(WRAPPED))
+$(BUILD)/tests/unit/test_refusals: UNIT_WRAPS := $(ALLOCATION_WRAPS) \
+	$(addprefix -Wl$(comma)--wrap=,pthread_create getrandom inotify_init1 flock poll write)
 
 $(BUILD)/tests/race/run: $(call obj,$(RACE) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
 	$(call say,LD,$@)
@@ -178,10 +187,9 @@ $(BUILD)/chaos/explorer/run: $(call obj,$(EXPLORER) $(SUPPORT)) $(BUILD)/libmems
 	$(Q)$(CC) $(ALL_LDFLAGS) $(EXPLORER_WRAPS) $^ $(LDLIBS) -o $@
 
 # Whatever asks for memory or makes SQLite go a step may be refused (chaos/faults/fault.h), and no watcher comes round.
-FAULTS_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray strdup strndup asprintf sqlite3_step \
-	keeper_start keeper_stop keeper_touch)
+FAULTS_WRAPS := $(ALLOCATION_WRAPS) $(addprefix -Wl$(comma)--wrap=,sqlite3_step keeper_start keeper_stop keeper_touch)
 
-$(BUILD)/chaos/faults/run: $(call obj,$(FAULTS) $(SUPPORT)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
+$(BUILD)/chaos/faults/run: $(call obj,$(FAULTS) $(SUPPORT) $(WRAPPED)) $(BUILD)/libmemsyncd.a $(BUILD)/libmemsync.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(FAULTS_WRAPS) $^ $(LDLIBS) -o $@
 
@@ -260,12 +268,13 @@ tsan: deps ## races and server under the thread sanitizer
 		$(if $(NETVOL_PROGRAM),build/tsan/chaos/netvol/netvol)
 	$(Q)$(PYTHON) tests/run.py --build build/tsan --tsan $(TESTS)
 
-# Counts of an earlier run would be added to.
+# Counts of an earlier run would be added to. What `check` tries of chaos/faults is a sample: here it is every place.
 .PHONY: coverage
 coverage: deps ## which pause points, log lines and errors of core/ no test reaches, and why
 	$(Q)$(SUBMAKE) FLAVOUR=coverage test-programs
 	$(Q)find build/coverage -name '*.gcda' -delete
 	-$(Q)$(PYTHON) tests/run.py --build build/coverage $(TESTS)
+	-$(Q)build/coverage/chaos/faults/run --distinct --mode once --jobs $(JOBS)
 	$(Q)$(PYTHON) tests/coverage/report.py --json build/coverage.json
 
 # Longer than `check` does: SECONDS for each part, SEED where chance begins.

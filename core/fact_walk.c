@@ -442,7 +442,7 @@ static enum status take_listing(struct refresh_plan *plan, const struct dir_look
             continue;
         enum status status =
             refresh_plan_list_name(plan, look->entry, name->name, name->is_dir, &entry);
-        if (status == STATUS_TOO_LARGE && name->is_dir)
+        if (status == STATUS_UNSUPPORTED)
             continue; /* deeper than we look, as documented */
         if (status == STATUS_OK && is_fact)
             status = add_file(refresh_plan_trusts_file(plan, entry) ? looks : reads, entry,

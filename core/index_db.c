@@ -82,8 +82,6 @@ static enum status status_of_sqlite(int result, const char *message)
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:
         return STATUS_BUSY;
-    case SQLITE_INTERRUPT:
-        return STATUS_TIMEOUT;
     case SQLITE_TOOBIG:
         return STATUS_TOO_LARGE;
     default:

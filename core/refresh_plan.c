@@ -402,7 +402,7 @@ enum status refresh_plan_list_name(struct refresh_plan *plan, plan_entry dir, co
 
     if (length < 0 || (size_t) length >= sizeof path ||
         (is_dir && depth_of(path) >= REFRESH_PLAN_DEPTH_MAX))
-        return STATUS_TOO_LARGE;
+        return STATUS_UNSUPPORTED;
 
     uint32_t number = *bucket_of(plan, path);
     if (number == 0) {

@@ -81,7 +81,8 @@ void refresh_plan_dir_gone(struct refresh_plan *plan, plan_entry dir);
 MUST_CHECK enum status refresh_plan_open_dir(struct refresh_plan *plan, plan_entry dir);
 
 /* A listing of `dir` has begun; its stamp was forced before. Then one call for each name that may
- * be a fact file or a directory of such, then the end. */
+ * be a fact file or a directory of such, then the end. STATUS_UNSUPPORTED: it lies too deep, or has
+ * too long a path, and is left out; STATUS_TOO_LARGE: too many entries; STATUS_NO_MEMORY. */
 void refresh_plan_list_begin(struct refresh_plan *plan, plan_entry dir,
                              const struct file_stamp *stamp, uint64_t looked_ns);
 MUST_CHECK enum status refresh_plan_list_name(struct refresh_plan *plan, plan_entry dir,

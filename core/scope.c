@@ -146,11 +146,9 @@ enum status scope_create(const char *user, const char *agent, struct scope *ret,
         status = scope_bucket_of_user(user, scope.bucket, error);
         if (status != STATUS_OK)
             return status;
-        size_t size = strlen(user);
-        if (size > SCOPE_USER_MAX)
-            return error_set(error, STATUS_INVALID, NULL, "user_id is longer than %d bytes",
-                             SCOPE_USER_MAX);
-        memcpy(scope.user, user, size + 1);
+        _Static_assert(4 * (SCOPE_NAME_MAX - 1 - BUCKET_DIGEST_DIGITS) <= SCOPE_USER_MAX,
+                       "whoever has a directory name is no longer than that");
+        memcpy(scope.user, user, strlen(user) + 1);
         scope.has_user = true;
     }
     status = scope_agent_fold(agent ? agent : SCOPE_DEFAULT_AGENT, scope.agent, error);

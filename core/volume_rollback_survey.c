@@ -17,11 +17,9 @@ void rollback_destroy(struct rollback *rollback)
 enum status rollback_open_parent(const struct rollback *rollback, const char *path, bool may_create,
                                  int *ret, const char **ret_name, struct error *error)
 {
-    const char *slash = strrchr(path, '/');
-    AUTO_FREE char *parent = slash ? strndup(path, (size_t) (slash - path)) : NULL;
+    const char *slash = strrchr(path, '/'); /* there is one: it is below agents/ */
+    AUTO_FREE char *parent = strndup(path, (size_t) (slash - path));
 
-    if (!slash)
-        return error_set(error, STATUS_CORRUPT, path, "not a fact's place");
     if (!parent)
         return error_set(error, STATUS_NO_MEMORY, path, "no memory");
     *ret_name = slash + 1;

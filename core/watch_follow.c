@@ -289,9 +289,7 @@ static enum status fail(struct watch_follow *follow, struct watch_dir *dir, enum
     /* A bucket that cannot be opened is its own trouble; without users/ nobody is found. */
     if (dir->kind == WATCH_BUCKET)
         return STATUS_OK;
-    if (error)
-        *error = *fault;
-    return status;
+    return error_set(error, status, dir->kind == WATCH_USERS ? "users" : ".", "%s", fault->message);
 }
 
 static enum status open_dir(const struct watch_follow *follow, const struct watch_dir *dir,

@@ -85,8 +85,8 @@ EXPLORER_SLOW = ("--bound", "0", "--walks", "30")
 # locks that other nodes do not see.
 SOAK = ("--round", "8", "--agents", "3", "--workers", "6")
 SOAKS = (("soak", "--time", "16", "--locks", "shared"), ("soak-locks", "--time", "8", "--locks", "node"))
-# Each scenario with each fault, at places that are far from one another: as many as there is time for.
-FAULTS = ("--budget", "40", "--jobs", str(os.cpu_count() or 1))
+# Each scenario with each fault, at places that differ and are far from one another: as many as there is time for.
+FAULTS = ("--distinct", "--budget", "40", "--jobs", str(os.cpu_count() or 1))
 
 
 def race_counts(output):

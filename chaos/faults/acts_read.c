@@ -21,6 +21,13 @@ void act_search_both(struct world *world)
         (void) judge_read(world, deermem_search, world->scopes[i], SEARCH_ALL);
 }
 
+/* No word begins so: the documents are searched for the text itself. */
+void act_search_parts(struct world *world)
+{
+    (void) judge_read(world, deermem_search, world->scopes[0],
+                      "{\"query\": \"ote\", \"top_k\": 1000}");
+}
+
 void act_read_documents(struct world *world)
 {
     (void) judge_read(world, deermem_get_memory, "u/a", "{}");

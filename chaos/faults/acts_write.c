@@ -75,3 +75,12 @@ void act_migrating_write(struct world *world)
 {
     (void) judge_write(world, deermem_create_fact, CREATE, "new,one,two");
 }
+
+/* Told what would come of it, and nothing has changed. */
+void act_try_import(struct world *world)
+{
+    (void) judge_write(world, deermem_import_memory,
+                       "{\"dry_run\": true, \"memory_data\": {\"facts\": [{\"id\": \"f7\","
+                       "\"content\": \"note seven\"," MEMBERS "}]}}",
+                       "one,two");
+}

@@ -2,6 +2,7 @@
 
 #include "chaos/faults/trial.h"
 #include "core/clock.h"
+#include "tests/support/child.h"
 #include "tests/support/files.h"
 
 #include <errno.h>
@@ -23,12 +24,23 @@ uint64_t batch_real_ns(void)
     return (uint64_t) now.tv_sec * NS_PER_SECOND + (uint64_t) now.tv_nsec;
 }
 
+void batch_warm_up(void)
+{
+    const struct fault none = {.kind = fault_kinds};
+
+    for (unsigned i = 0; i < scenario_count; i++) {
+        struct trial trial;
+        trial_run(&scenarios[i], &none, &trial);
+    }
+}
+
 /* Where a batch is; children that die leave it behind. */
 struct progress {
     uint64_t number; /* of the run, from 0: the one without a fault */
-    uint64_t at;     /* the place that it tries */
+    uint64_t at;     /* the operation that it lets fail */
     bool is_done;
     struct batch_counts counts;
+    struct places distinct; /* of the run without a fault */
 };
 
 static const char *mode_of(const struct batch *batch)
@@ -51,9 +63,12 @@ static void tell_failure(const struct batch *batch, struct progress *progress, c
 /* False: this process cannot tell any more of the runs to come. */
 static bool run_one(const struct batch *batch, struct progress *progress, struct trial *ret)
 {
-    const struct fault fault = {.kind = batch->kind,
-                                .persists = batch->persists,
-                                .at = progress->at};
+    const struct fault fault = {
+        .kind = batch->kind,
+        .persists = batch->persists,
+        .at = progress->at,
+        .places = batch->distinct && progress->at == 0 ? &progress->distinct : NULL,
+    };
 
     (void) alarm(RUN_SECONDS_MAX);
     trial_run(batch->scenario, &fault, ret);
@@ -76,8 +91,8 @@ static uint64_t greatest_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* The `number`th place of a batch whose time is limited: each once, and any few of them far from
- * one another. */
+/* The `number`th operation of a batch whose time is limited: each once, and any few of them far
+ * from one another. */
 static uint64_t spread(const struct batch *batch, uint64_t places, uint64_t number)
 {
     uint64_t step = places * 618 / 1000;
@@ -87,34 +102,42 @@ static uint64_t spread(const struct batch *batch, uint64_t places, uint64_t numb
     return 1 + (batch->seed * 7919 + number * step) % places;
 }
 
-/* Which place comes next; 0: none. Without limits places are tried until a run has met none. */
-static uint64_t next_place(const struct batch *batch, const struct progress *progress)
+/* How many runs with a fault there will be is known before the first. */
+static bool is_counted(const struct batch *batch)
+{
+    return batch->distinct || batch->end_ns > 0;
+}
+
+/* Which operation comes next; 0: none. Without limits they are tried until a run has met none. */
+static uint64_t next_operation(const struct batch *batch, const struct progress *progress)
 {
     uint64_t places = progress->counts.places;
+    uint64_t next = progress->number;
 
     if (progress->counts.failures >= FAILURES_TOLD)
         return 0;
-    if (batch->end_ns == 0)
+    if (!is_counted(batch))
         return (progress->number - 1) * batch->stride + 1 + batch->seed % batch->stride;
-    if (places == 0 || progress->number > places ||
-        (progress->number > 1 && batch_real_ns() >= batch->end_ns))
+    if (next > places || (batch->end_ns > 0 && next > 1 && batch_real_ns() >= batch->end_ns))
         return 0;
-    return spread(batch, places, progress->number - 1);
+    if (batch->end_ns > 0)
+        next = spread(batch, places, next - 1);
+    return batch->distinct ? progress->distinct.first[next - 1] : next;
 }
 
 static void run_rest(const struct batch *batch, struct progress *progress)
 {
     for (bool goes_on = true; goes_on; progress->number++) {
         struct trial trial;
-        progress->at = progress->number == 0 ? 0 : next_place(batch, progress);
+        progress->at = progress->number == 0 ? 0 : next_operation(batch, progress);
         if (progress->number > 0 && progress->at == 0) {
             progress->is_done = true;
             return;
         }
         goes_on = run_one(batch, progress, &trial);
         if (progress->number == 0)
-            progress->counts.places = trial.met;
-        else if (trial.strikes == 0 && batch->end_ns == 0)
+            progress->counts.places = batch->distinct ? progress->distinct.count : trial.met;
+        else if (trial.strikes == 0 && !is_counted(batch))
             progress->is_done = true;
         goes_on = goes_on && !progress->is_done;
     }
@@ -158,7 +181,7 @@ void batch_run(const struct batch *batch, const char *directory, struct batch_co
         if (child == 0) {
             run_rest(batch, progress);
             (void) fflush(NULL);
-            _exit(0);
+            child_exit(0);
         }
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
             ;

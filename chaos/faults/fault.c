@@ -20,6 +20,7 @@ const struct fault_kind fault_kinds[] = {
     {.name = "step-io", .source = FAULT_STEP, .code = SQLITE_IOERR_READ},
     {.name = "step-memory", .source = FAULT_STEP, .code = SQLITE_NOMEM},
     {.name = "step-busy", .source = FAULT_STEP, .code = SQLITE_BUSY},
+    {.name = "step-corrupt", .source = FAULT_STEP, .code = SQLITE_CORRUPT},
     {.name = "memory", .source = FAULT_ALLOCATION, .code = ENOMEM},
 };
 const unsigned fault_kind_count = ARRAY_SIZE(fault_kinds);
@@ -54,6 +55,7 @@ const struct fault_kind *fault_kind_find(const char *name)
 
 void fault_set_up(void)
 {
+    places_set_up();
     fault_allocations_set_up(); /* SQLite takes its memory from the first call on */
     fault_sqlite_set_up();
     fault_files_set_up();
@@ -117,6 +119,8 @@ const struct fault_kind *fault_next(enum fault_source source, bool writes, const
     if (!kind || kind->source != source || (kind->of_writes && !writes))
         return NULL;
     uint64_t number = atomic_fetch_add(&met, 1) + 1;
+    if (armed.places)
+        places_note(armed.places, number);
     if (armed.at == 0 || number < armed.at || (number > armed.at && !armed.persists))
         return NULL;
     atomic_fetch_add(&strikes, 1);

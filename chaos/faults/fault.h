@@ -7,6 +7,8 @@
 #ifndef MEMSYNC_CHAOS_FAULTS_FAULT_H
 #define MEMSYNC_CHAOS_FAULTS_FAULT_H
 
+#include "chaos/faults/places.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,7 +39,8 @@ const struct fault_kind *fault_kind_find(const char *name); /* NULL: no such kin
 struct fault {
     const struct fault_kind *kind;
     bool persists;
-    uint64_t at; /* 0: only count */
+    uint64_t at;           /* 0: only count */
+    struct places *places; /* where a run that only counts notes what it meets; NULL: nowhere */
 };
 
 /* Before the first use of SQLite or jansson. */

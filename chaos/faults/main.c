@@ -27,6 +27,7 @@ struct settings {
     enum mode modes;
     bool has_at;
     uint64_t at;
+    bool distinct;
     uint64_t stride;
     uint64_t seed;
     double budget_seconds; /* 0: all of it */
@@ -71,6 +72,7 @@ static void add_batches(struct plan *plan, const struct scenario *scenario,
             .scenario = scenario,
             .kind = kind,
             .persists = persists,
+            .distinct = plan->settings->distinct,
             .stride = plan->settings->stride,
             .seed = plan->settings->seed,
             .program = plan->program,
@@ -235,8 +237,8 @@ static void print_usage(const char *program)
 {
     (void) fprintf(stderr,
                    "usage: %s [--list] [--scenario NAME] [--source SOURCE] [--fault KIND]\n"
-                   "       [--mode once|persistent|both] [--at N] [--stride N] [--budget SECONDS]\n"
-                   "       [--seed N] [--jobs N] [--details]\n",
+                   "       [--mode once|persistent|both] [--at N] [--distinct] [--stride N]\n"
+                   "       [--budget SECONDS] [--seed N] [--jobs N] [--details]\n",
                    program);
 }
 
@@ -280,6 +282,9 @@ static bool take_option(int name, struct settings *settings)
         settings->has_at = true;
         settings->at = strtoull(optarg, NULL, 10);
         return true;
+    case 'i':
+        settings->distinct = true;
+        return true;
     case 't':
         settings->stride = strtoull(optarg, NULL, 10);
         return settings->stride > 0;
@@ -300,12 +305,19 @@ static bool take_option(int name, struct settings *settings)
 static bool parse(int argc, char **argv, struct settings *settings)
 {
     static const struct option names[] = {
-        {"list", no_argument, NULL, 'l'},           {"details", no_argument, NULL, 'd'},
-        {"scenario", required_argument, NULL, 's'}, {"fault", required_argument, NULL, 'f'},
-        {"source", required_argument, NULL, 'o'},   {"mode", required_argument, NULL, 'm'},
-        {"at", required_argument, NULL, 'a'},       {"stride", required_argument, NULL, 't'},
-        {"budget", required_argument, NULL, 'b'},   {"seed", required_argument, NULL, 'r'},
-        {"jobs", required_argument, NULL, 'j'},     {0},
+        {"list", no_argument, NULL, 'l'},
+        {"details", no_argument, NULL, 'd'},
+        {"scenario", required_argument, NULL, 's'},
+        {"fault", required_argument, NULL, 'f'},
+        {"source", required_argument, NULL, 'o'},
+        {"mode", required_argument, NULL, 'm'},
+        {"at", required_argument, NULL, 'a'},
+        {"distinct", no_argument, NULL, 'i'},
+        {"stride", required_argument, NULL, 't'},
+        {"budget", required_argument, NULL, 'b'},
+        {"seed", required_argument, NULL, 'r'},
+        {"jobs", required_argument, NULL, 'j'},
+        {0},
     };
 
     for (int name; (name = getopt_long(argc, argv, "", names, NULL)) != -1;) {
@@ -332,6 +344,7 @@ int main(int argc, char **argv)
         log_set_capture(drop_line, NULL);
     fault_set_up();
     make_base(plan.base);
+    batch_warm_up();
     int code = settings.has_at ? run_one(&plan) : run_all(&plan);
     test_remove_tree(plan.base);
     return code;

@@ -43,11 +43,25 @@ static void fill_list(struct world *world)
                      "f2", "two") "," OLD_FACT("f1", "one") "]}");
 }
 
+/* With a summary, which becomes the user's. */
 static void fill_agent_list(struct world *world)
 {
     temp_volume_set_revision(world->volume, "u", 3);
     put(world, "users/u/agents/a/memory.json",
-        OLD_HEAD "\"facts\":[" OLD_FACT("f1", "one") "," OLD_FACT("f2", "two") "]}");
+        OLD_HEAD "\"user\":{\"workContext\":{\"summary\":\"old\",\"updatedAt\":\"\"}},"
+                 "\"facts\":[" OLD_FACT("f1", "one") "," OLD_FACT("f2", "two") "]}");
+}
+
+/* The default agent had a name once. */
+static void fill_lead(struct world *world)
+{
+    static const struct temp_change changes[] = {
+        {.kind = TEMP_ADD, .id = "f1", .text = "note one"},
+        {.kind = TEMP_ADD, .id = "f2", .text = "note two"},
+    };
+
+    temp_volume_set_revision(world->volume, "u", 3);
+    temp_volume_raw(world->volume, "u", SCOPE_LEGACY_AGENT, changes, ARRAY_SIZE(changes));
 }
 
 static void fill_other_user(struct world *world)
@@ -175,6 +189,7 @@ const struct scenario scenarios[] = {
      .start = START_UNBUILT,
      .act = act_search_both},
     {.name = "search", .title = "a search in step", .act = act_search},
+    {.name = "search-parts", .title = "... for a part of a word", .act = act_search_parts},
     {.name = "peer-adds",
      .title = "a search after a peer added a fact",
      .change = peer_adds,
@@ -246,6 +261,16 @@ const struct scenario scenarios[] = {
      .scopes = default_scope,
      .fill = fill_list,
      .act = act_migrate},
+    {.name = "migrate-lead",
+     .title = "migrate: the facts of the earlier default agent",
+     .scopes = default_scope,
+     .fill = fill_lead,
+     .act = act_migrate},
+    {.name = "migrate-tried",
+     .title = "a dry run of an import into an agent's list",
+     .scopes = one_scope,
+     .fill = fill_agent_list,
+     .act = act_try_import},
     {.name = "migrating-write",
      .title = "a write that migrates an agent's list first",
      .scopes = one_scope,

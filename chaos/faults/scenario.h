@@ -36,6 +36,7 @@ void act_open_and_search(struct world *world);
 void act_search(struct world *world);
 void act_watch_and_search(struct world *world);
 void act_search_both(struct world *world);
+void act_search_parts(struct world *world);
 void act_read_documents(struct world *world);
 void act_reload(struct world *world);
 void act_verify(struct world *world);
@@ -53,5 +54,6 @@ void act_first_write(struct world *world);
 void act_write_and_search(struct world *world);
 void act_migrate(struct world *world);
 void act_migrating_write(struct world *world);
+void act_try_import(struct world *world);
 
 #endif

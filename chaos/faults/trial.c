@@ -194,12 +194,13 @@ static void heal(struct world *world, bool writes_first)
     act_search_both(world);
 }
 
-/* What the index may be given up for: others have damaged it, it cannot be opened at all, or it
- * cannot be read when it is checked. */
+/* What the index may be given up for: others have damaged it, SQLite says so, it cannot be opened
+ * at all, or it cannot be read when it is checked. */
 static bool may_lose_index(const struct scenario *scenario, const struct fault *fault,
                            const char *struck)
 {
-    return scenario->loses_index || strcmp(struck, "open") == 0 ||
+    return scenario->loses_index || fault->kind->code == SQLITE_CORRUPT ||
+           strcmp(struck, "open") == 0 ||
            (scenario->start == START_DIED && (fault->kind->code & 0xff) == SQLITE_IOERR);
 }
 

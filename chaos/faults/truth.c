@@ -84,8 +84,20 @@ static const char *missing_key(const char *bytes)
     return NULL;
 }
 
-/* One fact file: the id of its front matter, and what follows the title. */
-static void add_file(struct fact_list *list, const char *path, const char *bytes)
+static bool has_id(const struct fact_list *list, const char *id)
+{
+    size_t length = strlen(id);
+
+    for (size_t i = 0; i < list->count; i++) {
+        if (strncmp(list->facts[i], id, length) == 0 && list->facts[i][length] == '=')
+            return true;
+    }
+    return false;
+}
+
+/* One fact file: the id of its front matter, and what follows the title. `is_old`: unless the fact
+ * has a newer file. */
+static void add_file(struct fact_list *list, const char *path, const char *bytes, bool is_old)
 {
     const char *id = strstr(bytes, "\nid: ");
     const char *title = strstr(bytes, "\n---\n\n# ");
@@ -101,32 +113,26 @@ static void add_file(struct fact_list *list, const char *path, const char *bytes
     (void) snprintf(content_text, sizeof content_text, "%.*s", (int) strcspn(content, "\n"),
                     content);
     const char *missing = missing_key(bytes);
-    fact_list_add(list, id_text, missing ? missing : content_text);
+    if (!is_old || !has_id(list, id_text))
+        fact_list_add(list, id_text, missing ? missing : content_text);
 }
 
-static void add_files(struct fact_list *list, const json_t *tree)
+static void add_files(struct fact_list *list, const struct temp_volume *volume, const char *bucket,
+                      const char *agent, bool is_old)
 {
+    char directory[2 * SCOPE_PATH_MAX];
     const char *path;
     json_t *bytes;
 
+    (void) snprintf(directory, sizeof directory, "%s/agents/%s/facts", bucket, agent);
+    AUTO_JSON json_t *tree = temp_tree_read(volume, directory);
     json_object_foreach(json_unconst(tree), path, bytes)
     {
         const char *end = strrchr(path, '.');
         const char *name = strrchr(path, '/');
         if (end && strcmp(end, ".md") == 0 && (name ? name[1] : path[0]) != '.')
-            add_file(list, path, json_string_value(bytes));
+            add_file(list, path, json_string_value(bytes), is_old);
     }
-}
-
-static bool has_id(const struct fact_list *list, const char *id)
-{
-    size_t length = strlen(id);
-
-    for (size_t i = 0; i < list->count; i++) {
-        if (strncmp(list->facts[i], id, length) == 0 && list->facts[i][length] == '=')
-            return true;
-    }
-    return false;
 }
 
 /* The facts of an earlier layout lie in one list, where an id may come twice. What has a file of
@@ -181,11 +187,11 @@ void truth_read(const struct temp_volume *volume, const char *scope, struct trut
     const json_t *section = json_object_get(json_object_get(manifest, "user"), "workContext");
     const char *summary = json_string_value(json_object_get(section, "summary"));
     (void) snprintf(ret->summary, sizeof ret->summary, "%s", summary ? summary : "");
-    (void) snprintf(path, sizeof path, "%s/agents/%s/facts", bucket, agent);
-    AUTO_JSON json_t *tree = temp_tree_read(volume, path);
-    add_files(list, tree);
-    if (strcmp(agent, SCOPE_DEFAULT_AGENT) == 0)
+    add_files(list, volume, bucket, agent, false);
+    if (strcmp(agent, SCOPE_DEFAULT_AGENT) == 0) {
+        add_files(list, volume, bucket, SCOPE_LEGACY_AGENT, true);
         add_old(list, manifest);
+    }
     (void) snprintf(path, sizeof path, "%s/agents/%s/memory.json", bucket, agent);
     AUTO_JSON json_t *old = read_document(volume, path);
     add_old(list, old);

@@ -58,7 +58,7 @@ static void *serve_urgent(void *context)
 
 enum status __wrap_keeper_start(struct store *store, const struct keeper_options *options,
                                 struct keeper **ret, struct error *error);
-void __wrap_keeper_stop(struct keeper **keeper);
+bool __wrap_keeper_stop(struct keeper **keeper, uint64_t deadline_ns);
 void __wrap_keeper_touch(struct keeper *keeper, const struct scope *scope);
 
 enum status __wrap_keeper_start(struct store *store, const struct keeper_options *options UNUSED,
@@ -80,16 +80,17 @@ enum status __wrap_keeper_start(struct store *store, const struct keeper_options
     return STATUS_OK;
 }
 
-void __wrap_keeper_stop(struct keeper **keeper_address)
+bool __wrap_keeper_stop(struct keeper **keeper_address, uint64_t deadline_ns UNUSED)
 {
     struct keeper *keeper = TAKE_PTR(*keeper_address);
 
     if (!keeper)
-        return;
+        return true;
     refresh_table_stop(keeper->store->refreshes);
     (void) pthread_join(keeper->thread, NULL);
     index_reader_destroy(&keeper->reader);
     free(keeper);
+    return true;
 }
 
 void __wrap_keeper_touch(struct keeper *keeper UNUSED, const struct scope *scope UNUSED)

@@ -1,5 +1,6 @@
 #include "chaos/support/jobs.h"
 
+#include "tests/support/child.h"
 #include "tests/support/files.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static void start(struct job *job, size_t number, job_work work, const void *con
         _exit(2);
     bool passed = work(context, number);
     (void) fflush(NULL);
-    _exit(passed ? 0 : 1);
+    child_exit(passed ? 0 : 1);
 }
 
 /* Waits for any of them. */

@@ -637,6 +637,30 @@ class Capacity(WriteCase):
         make(15)
         self.assertEqual(len(self.agent.log_lines("event=side_data.audit")), 2)
 
+    def test_notes_of_use_that_cannot_be_understood_are_told_once(self):
+        for i in range(11):
+            self.rpc("create_fact", content=f"fact {i}", confidence=0.5 + i / 1000)
+        path = "users/u/agents/__default__/.metadata/fact-usage.json"
+        with open(os.path.join(self.volume, path), "w", encoding="utf-8") as file:
+            file.write("no notes")
+        for i in range(11, 13):
+            self.rpc("create_fact", content=f"fact {i}", confidence=0.5 + i / 1000)
+        lines = self.agent.log_lines("event=side_data.read")
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn(f"path={path} reason=malformed", lines[0])
+
+    def test_a_dry_run_of_an_import_sees_what_was_edited_in_place(self):
+        facts = [{"id": f"f{i}", "content": f"fact {i}", "confidence": 0.5} for i in range(3)]
+        self.rpc("apply_changes", upserts=facts)
+        document = self.rpc("export_memory")["memory"]
+        path = os.path.join(self.volume, "users/u", peer.fact_path(DEFAULT_AGENT, "f1"))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("fact 1", "edited"))
+        told = self.rpc("import_memory", memory_data=document, dry_run=True)
+        self.assertEqual((told["imported"], told["unchanged"]), (1, 2))
+
     def test_what_was_broken_in_place_does_not_lose_the_contest(self):
         for i in range(10):
             self.rpc("apply_changes", upserts=[{"id": f"f{i}", "content": f"fact {i}",

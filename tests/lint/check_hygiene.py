@@ -167,7 +167,7 @@ def check_names(tree):
 
 
 # Tests that are programs of their own because of their length or their subject.
-FURTHER_TESTS = ("writer_faults", "writer_index")
+FURTHER_TESTS = ("refusals", "writer_faults", "writer_index")
 
 
 def check_tests(tree):

@@ -14,6 +14,9 @@
 void captured_log_start(void);
 void captured_log_stop(void); /* frees the lines; logging goes to standard error again */
 
+/* True while this thread keeps a line: whoever refuses memory must not refuse it that. */
+bool captured_log_is_keeping(void);
+
 /* How many lines contain `part`, e.g. "event=watch.limit " (NULL: all lines). */
 size_t captured_log_count(const char *part);
 

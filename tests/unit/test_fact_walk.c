@@ -64,7 +64,7 @@ static void put_fact(const char *directory, const char *id)
 {
     const struct temp_change change = {.kind = TEMP_ADD, .id = id, .text = "note"};
     AUTO_FREE char *bytes = temp_fact_render("u", "a", &change, NULL, NULL, 1);
-    char path[SCOPE_PATH_MAX];
+    char path[2 * SCOPE_PATH_MAX];
 
     (void) snprintf(path, sizeof path, FACTS "/%s%s.md", directory, id);
     temp_volume_write(temp, path, bytes, strlen(bytes));
@@ -153,6 +153,28 @@ Test(fact_walk, directories_deeper_than_it_looks_are_left_out)
     cr_expect_str_eq(result.put[0].fact->id, "eight");
 }
 
+/* A file is no other case than a directory: the facts beside it are there. */
+Test(fact_walk, paths_longer_than_it_keeps_are_left_out)
+{
+    AUTO_PLAN_RESULT struct plan_result result = {0};
+    char directory[SCOPE_PATH_MAX] = "";
+    char id[201];
+
+    for (unsigned i = 0; i < 5; i++) {
+        size_t used = strlen(directory);
+        memset(directory + used, 'd', 200);
+        (void) strcpy(directory + used + 200, "/");
+    }
+    memset(id, 'f', 200);
+    id[200] = '\0';
+    put_fact(directory, "short");
+    put_fact(directory, id);
+    cr_expect_eq(walk_until(CLOCK_NEVER), STATUS_OK, "%s", error.message);
+    cr_assert(refresh_plan_finish(plan, &result) == STATUS_OK);
+    cr_assert_eq(result.put_count, 1);
+    cr_expect_str_eq(result.put[0].fact->id, "short");
+}
+
 Test(fact_walk, what_was_listed_and_is_gone_starts_over)
 {
     static const struct {
@@ -188,6 +210,27 @@ Test(fact_walk, gives_up_when_its_time_is_over)
     put_fact("aa/", "f1");
     cr_expect_eq(walk_until(clock_monotonic_ns() - 1), STATUS_STALE);
     cr_expect_eq(files_read, 0);
+}
+
+static struct temp_ruling let_time_pass(enum temp_call call)
+{
+    if (call == TEMP_CALL_READ)
+        clock_advance_for_test(NS_PER_SECOND);
+    return (struct temp_ruling){0};
+}
+
+Test(fact_walk, gives_up_when_its_time_is_over_among_the_files)
+{
+    char id[16];
+
+    for (unsigned i = 0; i < 40; i++) {
+        (void) snprintf(id, sizeof id, "f%u", i);
+        put_fact("aa/", id);
+    }
+    temp_calls_ask(let_time_pass);
+    cr_expect_eq(walk_until(clock_monotonic_ns() + NS_PER_SECOND), STATUS_STALE);
+    cr_expect(strstr(error.message, "it takes too long") != NULL, "%s", error.message);
+    cr_expect(files_read > 0 && files_read < 40);
 }
 
 Test(fact_walk, a_file_beyond_the_limit_or_without_a_right_is_kept_out)
@@ -248,4 +291,8 @@ Test(fact_walk, whether_any_fact_lies_there)
     temp_calls_fail(TEMP_CALL_LIST, "/facts", EIO, 0, 0);
     any = false;
     cr_expect(fact_walk_any(volume, facts_fd, &any, NULL) == STATUS_IO && !any);
+    temp_calls_reset();
+    temp_volume_remove(temp, FACTS "/top.md");
+    temp_calls_fail(TEMP_CALL_OPEN, "/bb", ENOENT, 0, 0);
+    cr_expect(fact_walk_any(volume, facts_fd, &any, NULL) == STATUS_STALE && !any, "it was listed");
 }

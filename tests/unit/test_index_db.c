@@ -2,10 +2,14 @@
 
 #include "core/analyzer.h"
 #include "core/index_private.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -124,6 +128,96 @@ Test(index_db, a_directory_that_cannot_be_made_is_named)
     cr_expect(ne(int, index_open(&options, &index, &rebuilt, &error), STATUS_OK));
     cr_expect(strstr(error.message, "/proc/nowhere/index") != NULL, "%s", error.message);
     cr_expect(index == NULL);
+}
+
+/* Of what lies in the directory, to somebody without rights; root stays within reach. */
+static void give_away(const struct fixture *fixture)
+{
+    static const char *const names[] = {"", INDEX_FILE_NAME, INDEX_FILE_NAME "-wal",
+                                        INDEX_FILE_NAME "-shm", "memsyncd.lock"};
+    char path[256];
+
+    cr_assert(zero(int, chmod(fixture->parent, 0755)));
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        path_of(fixture, names[i], path, sizeof path);
+        cr_assert(chown(path, 65534, 65534) == 0 || errno == ENOENT);
+    }
+}
+
+static void become(uid_t user)
+{
+    if (geteuid() == 0 || getuid() != 0)
+        cr_assert(zero(int, setresuid(user, user, 0)));
+}
+
+Test(index_db, a_directory_that_may_only_be_read_is_named)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    struct index *second = NULL;
+    struct error error = {0};
+    bool rebuilt;
+
+    if (geteuid() != 0) {
+        printf("skipped: only root can become somebody without rights\n");
+        fixture_create(&fixture);
+        return;
+    }
+    fixture_create(&fixture);
+    fill(&fixture, 50);
+    give_away(&fixture);
+    cr_assert(zero(int, chmod(fixture.directory, 0500)));
+    become(65534);
+    cr_expect(eq(int, index_rebuild(fixture.index, "told by the test", &error), STATUS_DENIED));
+    cr_expect(ne(ptr, strstr(error.message, "aside"), NULL), "%s", error.message);
+    become(0);
+    fixture_close(&fixture);
+    become(65534);
+    const struct index_options options = {.directory = fixture.directory};
+    cr_expect(eq(int, index_open(&options, &second, &rebuilt, &error), STATUS_DENIED));
+    cr_expect(ne(ptr, strstr(error.message, "cannot use the index directory"), NULL), "%s",
+              error.message);
+    become(0);
+    cr_assert(zero(int, chmod(fixture.directory, 0700)));
+}
+
+Test(index_db, what_cannot_be_set_aside_is_named)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    struct error error = {0};
+    char path[256];
+
+    fixture_create(&fixture);
+    fill(&fixture, 50);
+    path_of(&fixture, INDEX_FILE_NAME "-shm", path, sizeof path);
+    cr_assert(zero(int, unlink(path)));
+    cr_assert(zero(int, mkdir(path, 0700)));
+    cr_expect(ne(int, index_rebuild(fixture.index, "told by the test", &error), STATUS_OK));
+    cr_expect(ne(ptr, strstr(error.message, "cannot remove"), NULL), "%s", error.message);
+    cr_expect(index_is_damaged(fixture.index));
+    cr_assert(zero(int, rmdir(path)));
+    cr_expect(eq(int, index_rebuild(fixture.index, "told by the test", &error), STATUS_OK), "%s",
+              error.message);
+}
+
+/* The next start looks through the file, and that is all. */
+Test(index_db, a_clean_end_that_cannot_be_noted_is_told)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    char path[256];
+
+    fixture_create(&fixture);
+    fill(&fixture, 50);
+    path_of(&fixture, "memsyncd.lock", path, sizeof path);
+    int read_only = open(path, O_RDONLY | O_CLOEXEC);
+    cr_assert(ge(int, dup3(read_only, fixture.index->lock_fd, O_CLOEXEC), 0));
+    (void) close(read_only);
+    captured_log_start();
+    fixture_close(&fixture);
+    cr_expect(eq(sz, captured_log_count("event=index.lock "), 1));
+    captured_log_stop();
+    fixture_reopen(&fixture);
+    cr_expect(not(fixture.rebuilt));
+    EXPECT_FOUND(&fixture, &scope, "word4", "f4");
 }
 
 Test(index_db, totals_count_scopes_facts_and_bytes)
@@ -516,7 +610,7 @@ static void leave_unclean(struct fixture *fixture)
         enum status opened = index_open(&options, &index, &rebuilt, NULL);
         if (opened == STATUS_OK)
             opened = index_forget(index, &scope, NULL);
-        _exit(opened == STATUS_OK ? 0 : 1);
+        child_exit(opened == STATUS_OK ? 0 : 1);
     }
     cr_assert(eq(int, (int) waitpid(child, &status, 0), (int) child));
     cr_assert(zero(int, status));
@@ -818,21 +912,60 @@ Test(index_db, the_log_shrinks_below_its_bound_once_no_reader_needs_it)
     index_reader_destroy(&idle);
 }
 
-Test(index_db, merging_comes_to_an_end_and_changes_no_answer)
+/* Many single facts in a row: as many segments to merge, and a log to write back. */
+static void install_late(struct fixture *fixture, unsigned count)
 {
-    AUTO_FIXTURE struct fixture fixture;
     uint64_t generation = 1;
-    unsigned slices = 0;
 
-    fixture_create(&fixture);
-    fill(&fixture, 200);
-    for (unsigned i = 0; i < 60; i++) {
+    for (unsigned i = 0; i < count; i++) {
         AUTO_ROWS struct rows rows = {0};
         char id[16];
         (void) snprintf(id, sizeof id, "g%u", i);
         rows_add(&rows, fact_of(id, "late common"));
-        generation = install_rows(&fixture, &scope, generation, 8, &rows);
+        generation = install_rows(fixture, &scope, generation, 8, &rows);
     }
+}
+
+/* A disk that is full, or worse: what tidies tells of it, and nobody else notices. */
+Test(index_db, tidying_that_fails_changes_no_answer)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    struct rlimit before;
+
+    fixture_create(&fixture);
+    fixture_close(&fixture);
+    fixture_open_with(&fixture, 64 << 10);
+    fill(&fixture, 200);
+    install_late(&fixture, 60);
+    AUTO_FREE char *answer = found(&fixture, &scope, "late common");
+    index_end(fixture.reader);
+    captured_log_start();
+    (void) signal(SIGXFSZ, SIG_IGN);
+    cr_assert(zero(int, getrlimit(RLIMIT_FSIZE, &before)));
+    struct rlimit little = {.rlim_cur = 4096, .rlim_max = before.rlim_max};
+    cr_assert(zero(int, setrlimit(RLIMIT_FSIZE, &little)));
+    cr_expect(not(index_maintain(fixture.index, 5)));
+    cr_assert(zero(int, setrlimit(RLIMIT_FSIZE, &before)));
+    cr_expect(eq(sz, captured_log_count("event=index.merge problem=\"cannot merge: "), 1));
+    cr_expect(eq(sz,
+                 captured_log_count("event=index.checkpoint problem=\"cannot write the log back: "),
+                 1));
+    captured_log_stop();
+    cr_expect(not(index_is_damaged(fixture.index)));
+    EXPECT_FOUND(&fixture, &scope, "late common", answer);
+    while (index_maintain(fixture.index, 5))
+        continue;
+    EXPECT_FOUND(&fixture, &scope, "late common", answer);
+}
+
+Test(index_db, merging_comes_to_an_end_and_changes_no_answer)
+{
+    AUTO_FIXTURE struct fixture fixture;
+    unsigned slices = 0;
+
+    fixture_create(&fixture);
+    fill(&fixture, 200);
+    install_late(&fixture, 60);
     AUTO_FREE char *before = found(&fixture, &scope, "late common");
     while (index_maintain(fixture.index, 5))
         cr_assert(lt(uint, ++slices, 1000));

@@ -1,7 +1,9 @@
 /* core/keeper.h: the index follows the volume without being asked. */
 #include "core/clock.h"
 #include "core/keeper.h"
+#include "core/volume_stuck.h"
 
+#include "tests/support/descriptors.h"
 #include "tests/unit/engine_checks.h"
 
 static struct temp_store *store;
@@ -248,6 +250,63 @@ Test(keeper, one_refresher_is_kept_for_what_somebody_waits_for)
     cr_expect(shows("slow1/a", "s1=slow") && shows("slow2/a", "s2=slow"));
 }
 
+/* By both who look there: whoever polls, and whoever sets the watches. */
+Test(keeper, users_that_cannot_be_listed_at_the_start_are_looked_at_when_they_can)
+{
+    temp_store_usual(store, false);
+    temp_calls_fail(TEMP_CALL_LIST, "/users", EIO, 0, 0);
+    start();
+    cr_expect(captured_log_wait("event=volume.listing path=users ", 1, LONG_MS));
+    cr_expect(captured_log_wait("event=watch.inotify path=users ", 1, LONG_MS));
+    (void) temp_volume_add(store->volume, "w", "a", "w1", "note new");
+    temp_calls_reset();
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    cr_expect(shows("w/a", "w1=new"));
+}
+
+#define HANGING 24 /* more than there are threads to give up */
+
+/* Each that hangs is given up and another one takes its place, until there is no place. */
+Test(keeper, when_too_many_refreshers_hang_none_is_given_up_any_more)
+{
+    static enum volume_kind unknown = VOLUME_UNKNOWN;
+    char name[16];
+
+    store->options.force_kind = &unknown; /* a local volume does not hang */
+    options.refreshers = 1;
+    options.inotify = false;
+    for (unsigned i = 0; i < HANGING; i++) {
+        (void) snprintf(name, sizeof name, "u%u", i);
+        (void) temp_volume_add(store->volume, name, "a", "f1", "note one");
+    }
+    temp_store_open(store);
+    temp_calls_hang(TEMP_CALL_READ, "/f1.md");
+    start();
+    for (unsigned i = 0; i < LONG_MS && captured_log_count("too many refreshers hang") == 0; i++) {
+        clock_advance_for_test(VOLUME_STUCK_NS + 1);
+        keeper_oversee(keeper);
+        temp_nap();
+    }
+    cr_expect_geq(captured_log_count("event=refresh.crew "), 1);
+    temp_calls_reset();
+    for (unsigned i = 0; i < HANGING; i++) {
+        (void) snprintf(name, sizeof name, "u%u/a", i);
+        cr_expect(shows(name, "f1=one"), "%s", name);
+    }
+}
+
+Test(keeper, without_a_descriptor_it_does_not_start)
+{
+    struct error error = {0};
+
+    temp_store_open(store);
+    descriptors_leave(0);
+    cr_expect(keeper_start(store->store, &options, &keeper, &error) != STATUS_OK);
+    descriptors_give_back();
+    cr_expect(strstr(error.message, "eventfd") != NULL, "%s", error.message);
+    cr_expect(keeper == NULL);
+}
+
 /* ---- the index and the volume under it ---- */
 
 Test(keeper, a_deleted_index_is_built_again_without_a_search)
@@ -267,6 +326,25 @@ Test(keeper, a_deleted_index_is_built_again_without_a_search)
     cr_expect(shows("u/a", "f1=one f2=two"));
     cr_expect(shows("v/a", "h1=aitch"));
     cr_expect(test_exists(path));
+}
+
+/* Somebody has put a file into the place of its directory. */
+Test(keeper, an_index_that_cannot_be_begun_anew_is_told_and_tried_again)
+{
+    char away[PATH_MAX];
+
+    temp_store_usual(store, false);
+    start();
+    cr_assert(wait_for_state(first_pass_is_done));
+    (void) snprintf(away, sizeof away, "%.3000s.away", store->index_directory);
+    test_rename(store->index_directory, away);
+    test_replace_file(store->index_directory, "", 0);
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    cr_expect(captured_log_wait("cannot open the index directory", 1, LONG_MS));
+    test_remove_file(store->index_directory);
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    cr_expect(temp_wait_counter(&store->store->counters.index_rebuilds, 1, LONG_MS));
+    cr_expect(shows("u/a", "f1=one f2=two"));
 }
 
 static bool is_suspended(void)

@@ -5,6 +5,7 @@
 
 #include "core/json_text.h"
 #include "core/signature.h"
+#include "tests/support/child.h"
 #include "tests/support/temp_tree.h"
 #include "tests/unit/engine_checks.h"
 
@@ -398,6 +399,73 @@ Test(migration, an_agents_summary_that_disagrees_stops_it)
     cr_expect_eq(write_nine("u/b"), 3);
 }
 
+/* Somebody else writes them all the time: what was read is never what stands there. */
+Test(migration, files_that_keep_changing_are_left_for_later)
+{
+    AUTO_MIGRATION_RESULT struct migration_result result = {0};
+    struct error error;
+
+    put(AGENT_FILE, old_agent);
+    open_all();
+    temp_calls_fail(TEMP_CALL_OPEN, "/agents/a/memory.json", ESTALE, 0, 0);
+    cr_expect_eq(migrate("u/a", false, &result, &error), STATUS_UNAVAILABLE);
+    cr_expect_str_eq(error.message, "the user's files keep changing");
+    temp_calls_reset();
+    expect_bytes(AGENT_FILE, old_agent);
+    cr_expect_eq(write_nine("u/a"), 2);
+}
+
+static enum status try_nine(const char *scope_name, struct error *error)
+{
+    AUTO_WRITE_RESULT struct write_result result = {0};
+    struct scope scope;
+    bool unmigrated = false;
+
+    temp_store_scope(scope_name, &scope);
+    const struct write_request request = {
+        .scope = &scope,
+        .has_agent = true,
+        .need = WRITE_SOURCE_ALL,
+        .build = build_nine,
+        .deadline_ns = clock_deadline_ms(10000),
+    };
+    *error = (struct error){0};
+    enum status status = writer_try(writer, &request, &result, &unmigrated, error);
+    cr_expect(status != STATUS_OK || unmigrated);
+    return status;
+}
+
+Test(migration, nothing_is_told_of_files_that_keep_changing)
+{
+    struct error error;
+
+    put(AGENT_FILE, old_agent);
+    open_all();
+    EXPECT_ASK(store, "u/a", "", "refreshed", 1);
+    cr_expect_eq(try_nine("u/a", &error), STATUS_OK, "%s", error.message);
+    temp_calls_fail(TEMP_CALL_OPEN, "/agents/a/memory.json", ESTALE, 0, 0);
+    cr_expect_eq(try_nine("u/a", &error), STATUS_UNAVAILABLE);
+    cr_expect_str_eq(error.message, "the user's files keep changing");
+    temp_calls_reset();
+    expect_bytes(AGENT_FILE, old_agent);
+}
+
+/* Somebody has made it before: it is compared. */
+Test(migration, a_copy_that_cannot_be_read_stops_it)
+{
+    AUTO_MIGRATION_RESULT struct migration_result result = {0};
+    struct error error;
+
+    put(AGENT_FILE, old_agent);
+    put(AGENT_FILE ".v1.bak", old_agent);
+    open_all();
+    temp_calls_fail(TEMP_CALL_READ, "/agents/a/memory.json.v1.bak", EIO, 0, 0);
+    cr_expect_eq(migrate("u/a", false, &result, &error), STATUS_IO);
+    cr_expect_str_eq(error.path, AGENT_FILE ".v1.bak");
+    temp_calls_reset();
+    cr_expect_eq(write_nine("u/a"), 2);
+}
+
 /* ---- the earlier default agent ---- */
 
 Test(migration, the_earlier_default_agents_facts_move)
@@ -446,6 +514,43 @@ Test(migration, empty_directories_of_it_just_go)
     cr_expect(!there(LEAD));
 }
 
+/* ---- somebody of an earlier version ---- */
+
+struct attempt {
+    enum status status;
+    struct error error;
+};
+
+static void *attempt_main(void *context)
+{
+    struct attempt *attempt = context;
+    AUTO_WRITE_RESULT struct write_result result = {0};
+
+    attempt->status = run("u/-", true, build_nine, &result, &attempt->error);
+    return NULL;
+}
+
+/* It knows no lock, and writes its list over the manifest between the migration and the write that
+ * has caused it. */
+Test(migration, a_list_that_is_back_before_the_write_is_not_written_over)
+{
+    struct attempt attempt;
+    pthread_t thread;
+
+    put("users/u/memory.json", old_list);
+    open_all();
+    pause_arm(PAUSE_COMMIT_AFTER_CLEANUP);
+    cr_assert_eq(pthread_create(&thread, NULL, attempt_main, &attempt), 0);
+    cr_assert(pause_wait_reached(PAUSE_COMMIT_AFTER_CLEANUP, LONG_MS));
+    put("users/u/memory.json", old_list);
+    pause_release(PAUSE_COMMIT_AFTER_CLEANUP);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_expect_eq(attempt.status, STATUS_CONFLICT);
+    cr_expect_str_eq(attempt.error.message, "the memory is of an earlier layout again");
+    cr_expect_str_eq(attempt.error.path, "users/u/memory.json");
+    expect_bytes("users/u/memory.json", old_list);
+}
+
 /* ---- killed ---- */
 
 /* What lies there before, by number; every source there is in the last. */
@@ -483,7 +588,7 @@ static bool write_in_child(enum pause_point point, unsigned nth)
         struct error error;
         open_all();
         pause_kill_at(point, nth);
-        _exit(run("u/-", true, build_nine, &result, &error) == STATUS_OK ? 0 : 1);
+        child_exit(run("u/-", true, build_nine, &result, &error) == STATUS_OK ? 0 : 1);
     }
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_expect(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0,

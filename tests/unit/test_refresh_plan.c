@@ -607,7 +607,7 @@ Test(refresh_plan, directories_nest_only_so_deep)
     list_begin(dir, 100, NOW);
     for (unsigned i = 0; i < REFRESH_PLAN_DEPTH_MAX; i++)
         dir = name(dir, "d", true);
-    cr_expect(refresh_plan_list_name(plan, dir, "d", true, &below) == STATUS_TOO_LARGE);
+    cr_expect(refresh_plan_list_name(plan, dir, "d", true, &below) == STATUS_UNSUPPORTED);
     cr_expect(refresh_plan_list_name(plan, dir, "f.md", false, &below) == STATUS_OK);
 }
 

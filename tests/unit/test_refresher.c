@@ -471,6 +471,22 @@ Test(refresher, who_waits_for_the_lock_makes_way_for_its_holder)
     EXPECT_ASK(store, "u/a", "f1=one", "fresh", 0);
 }
 
+/* The other run does not come to a place where it could make way. */
+Test(refresher, who_is_at_a_scope_is_not_waited_for_without_end)
+{
+    struct scope scope;
+    struct error error = {0};
+
+    struct temp_refresh *running = refresh_up_to_install();
+    temp_store_scope("u/a", &scope);
+    cr_expect_eq(refresher_bring_in_step(store->store, store->reader, &scope, REFRESH_WISH_NONE,
+                                         clock_deadline_ms(20), &error),
+                 STATUS_BUSY);
+    cr_expect_str_eq(error.message, "a refresh of the scope is still under way");
+    pause_release(PAUSE_REFRESH_BEFORE_INSTALL);
+    cr_expect_eq(temp_refresh_join(&running).status, STATUS_OK);
+}
+
 /* Rows and mark change together: while the transaction is open nobody sees either. */
 Test(refresher, rows_and_mark_appear_together)
 {

@@ -2,6 +2,7 @@
  * that is lost. */
 #include "core/store.h"
 
+#include "core/errands.h"
 #include "tests/unit/engine_checks.h"
 
 #include <fcntl.h>
@@ -322,6 +323,46 @@ Test(store, an_index_that_is_damaged_at_the_start_is_set_aside)
     temp_store_open(store);
     cr_expect(store->store->index_was_rebuilt && atomic_load(&store->store->rebuild_wanted));
     EXPECT_REFRESHED(store, "u/a", "f1=one f2=two");
+}
+
+/* Somebody has put a file into the place of its directory. */
+Test(store, an_index_that_cannot_be_begun_anew_is_told_as_that)
+{
+    char aside[PATH_MAX];
+
+    temp_store_usual(store, false);
+    temp_store_close(store);
+    temp_store_open(store);
+    spoil_index();
+    (void) snprintf(aside, sizeof aside, "%.3000s.aside", store->index_directory);
+    test_rename(store->index_directory, aside);
+    test_replace_file(store->index_directory, "", 0);
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_expect_eq(answer.status, STATUS_UNAVAILABLE);
+    cr_expect(strstr(answer.error.message, "the index cannot be rebuilt: cannot open") != NULL,
+              "%s", answer.error.message);
+    test_remove_file(store->index_directory);
+    test_rename(aside, store->index_directory);
+    EXPECT_REFRESHED(store, "u/a", "f1=one f2=two");
+}
+
+/* A look at the volume uses what belongs to the store: as long as it hangs nothing of that goes. */
+Test(store, what_hangs_at_the_end_keeps_what_it_uses)
+{
+    static enum volume_kind unknown = VOLUME_UNKNOWN;
+    static struct store *left_behind;
+
+    store->options.force_kind = &unknown;
+    store->options.calls = temp_calls();
+    temp_store_usual(store, false);
+    left_behind = store->store;
+    temp_calls_hang(TEMP_CALL_OPEN, "/memory.json");
+    EXPECT_ASK(store, "u/a", "f1=one f2=two", "unverified", 0);
+    temp_store_close(store);
+    cr_expect_eq(captured_log_count("event=store.close "), 1);
+    temp_calls_reset();
+    cr_assert(errands_settle(left_behind->errands, clock_deadline_ms(LONG_MS)));
+    store_close(&left_behind);
 }
 
 /* ---- events ---- */

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 /* ---- a table of calls that fails on demand ---- */
 
@@ -285,6 +287,21 @@ Test(volume, a_pipe_in_a_files_place_neither_hangs_nor_is_read)
     cr_expect(same_text(error.message, "it is a pipe, not a regular file"));
 }
 
+/* Which it is cannot be told without opening it, and that is refused for both. */
+Test(volume, a_socket_in_a_files_place_is_not_read)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    AUTO_IMAGE struct file_image image = {0};
+    AUTO_CLOSE int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void) snprintf(address.sun_path, sizeof address.sun_path, "%s/memory.json", dir);
+    cr_assert(zero(int, bind(listener, (struct sockaddr *) &address, sizeof address)));
+    cr_expect(
+        eq(int, volume_read_file(volume, -1, "memory.json", 100, &image, &error), STATUS_CORRUPT));
+    cr_expect(same_text(error.message,
+                        "it is a socket, or a device that is not there, not a regular file"));
+}
+
 /* ---- reading ---- */
 
 Test(volume, reads_whole_files_of_any_size)
@@ -466,6 +483,8 @@ Test(volume, bytes_that_do_not_fit_the_told_size_are_stale)
     cr_expect(eq(int, volume_read_file(volume, -1, "shorter", 1000, &image, NULL), STATUS_STALE));
     cr_expect(
         eq(int, volume_read_file_once(volume, -1, "longer", 1000, &image, NULL), STATUS_STALE));
+    cr_expect(eq(int, volume_read_file(volume, -1, "longer", 5, &image, NULL), STATUS_TOO_LARGE),
+              "however little it was told to be");
 }
 
 Test(volume, stamps_tell_files_and_directories)
@@ -576,6 +595,20 @@ Test(volume, a_listing_that_fails_half_way_is_no_listing)
         cr_expect(eq(sz, listing.count, 77));
         cr_expect(zero(int, fault.error[cases[i].call]), "row %zu never failed", i);
     }
+}
+
+Test(volume, what_cannot_be_begun_anew_is_not_listed)
+{
+    struct listing listing = {.count = 77};
+    int ends[2];
+
+    cr_assert(zero(int, pipe2(ends, O_CLOEXEC)));
+    cr_expect(ne(int, volume_list_fd(volume, ends[0], &listing, &error), STATUS_OK));
+    cr_expect(ne(ptr, strstr(error.message, "cannot list the directory"), NULL), "%s",
+              error.message);
+    cr_expect(eq(sz, listing.count, 77));
+    (void) close(ends[0]);
+    (void) close(ends[1]);
 }
 
 static ssize_t list_twice(int fd, void *bytes, size_t size)
@@ -798,6 +831,22 @@ Test(volume, a_relative_path_stays_what_it_was)
     volume_close(&relative);
 }
 
+Test(volume, a_relative_path_from_nowhere_is_no_volume)
+{
+    const struct volume_options options = {.path = "root"};
+    struct volume *none = NULL;
+    char path[PATH_MAX];
+
+    put_dir(dir, "gone");
+    cr_assert(zero(int, chdir(joined(path, dir, "gone"))));
+    cr_assert(zero(int, rmdir(path)));
+    cr_expect(eq(int, volume_open(&options, &none, &error), STATUS_NOT_FOUND));
+    cr_expect(ne(ptr, strstr(error.message, "cannot resolve the path root"), NULL), "%s",
+              error.message);
+    cr_expect(eq(ptr, none, NULL));
+    cr_assert(zero(int, chdir("/")));
+}
+
 Test(volume, kinds_are_known_by_type)
 {
     const struct {
@@ -1002,6 +1051,55 @@ Test(volume, a_marker_that_cannot_be_understood_or_made_is_none)
         cr_expect(file_is(dir, VOLUME_OWN_DIR "/" VOLUME_MARKER_NAME, contents[i]));
         volume_close(&opened);
     }
+}
+
+static char own_dir[PATH_MAX];
+
+/* Somebody clears away what looks abandoned as soon as it is there. */
+static int close_and_lose_temporaries(int fd)
+{
+    int result = close(fd);
+    DIR *directory = opendir(own_dir);
+
+    while (directory) {
+        const struct dirent *entry = readdir(directory);
+        if (!entry)
+            break;
+        if (strncmp(entry->d_name, "." VOLUME_MARKER_NAME, sizeof VOLUME_MARKER_NAME) == 0)
+            (void) unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    if (directory)
+        (void) closedir(directory);
+    return result;
+}
+
+Test(volume, a_marker_that_is_lost_before_it_has_its_name_is_none)
+{
+    (void) joined(own_dir, dir, VOLUME_OWN_DIR);
+    calls.close = close_and_lose_temporaries;
+    cr_expect(
+        eq(int, volume_marker_create(volume, volume_root_fd(volume), &error), STATUS_NOT_FOUND));
+    cr_expect(same_text(error.path, VOLUME_OWN_DIR "/" VOLUME_MARKER_NAME));
+    cr_expect(not(has_file(dir, VOLUME_OWN_DIR "/" VOLUME_MARKER_NAME)));
+}
+
+/* Of the file, or of the directory that it is in. */
+Test(volume, a_marker_that_cannot_be_synced_is_told)
+{
+    enum status status = STATUS_IO;
+    char marker[PATH_MAX];
+
+    (void) joined(marker, dir, VOLUME_OWN_DIR "/" VOLUME_MARKER_NAME);
+    for (unsigned passed = 0; status != STATUS_OK; passed++) {
+        (void) unlink(marker);
+        fail(CALL_SYNC, EIO, passed, true);
+        status = volume_marker_create(volume, volume_root_fd(volume), &error);
+        cr_expect(status == STATUS_OK || status == STATUS_IO, "sync %u: %s", passed,
+                  status_name(status));
+    }
+    cr_expect(same_text(error.path, VOLUME_OWN_DIR));
+    cr_expect(ne(ptr, strstr(error.message, "cannot sync the directory"), NULL), "the last one");
+    cr_expect(zero(sz, count_hidden(VOLUME_OWN_DIR)));
 }
 
 /* Two directories beside each other, one of which lies at the volume's path at a time. */

@@ -5,6 +5,7 @@
 #include "core/pause_point.h"
 #include "core/volume_private.h"
 #include "core/volume_rollback.h"
+#include "tests/support/child.h"
 #include "tests/support/temp_calls.h"
 #include "tests/support/temp_tree.h"
 
@@ -267,6 +268,17 @@ Test(volume_commit, places_no_journal_over_a_backup_of_another_base)
     temp_calls_fail(TEMP_CALL_LINK, "/" JOURNAL_NAME, EIO, 0, 0);
     run();
     EXPECT_OVERTAKEN();
+}
+
+/* Neither a link nor a rename that spares what is there: the journal has no name, and nothing has
+ * happened. */
+Test(volume_commit, whose_journal_cannot_be_placed_does_not_begin)
+{
+    temp_calls_fail(TEMP_CALL_LINK, "/" JOURNAL_NAME, EPERM, 0, 0);
+    temp_calls_fail(TEMP_CALL_RENAME_NEW, "/" JOURNAL_NAME, EIO, 0, 0);
+    run();
+    cr_expect_eq(commit.status, STATUS_IO, "%s", status_name(commit.status));
+    EXPECT_AS_BEFORE();
 }
 
 /* ---- alone ---- */
@@ -705,10 +717,12 @@ Test(volume_commit, without_the_right_nobody_else_is_kept_from_writing)
     pid_t pid = fork();
     cr_assert(pid >= 0);
     if (pid == 0) {
-        if (setgid(65534) < 0 || setuid(65534) < 0)
+        if (setegid(65534) < 0 || seteuid(65534) < 0)
             _exit(1);
         run();
-        _exit(commit.status == STATUS_DENIED && commit.error.path[0] ? 0 : 2);
+        if (seteuid(0) < 0)
+            _exit(1);
+        child_exit(commit.status == STATUS_DENIED && commit.error.path[0] ? 0 : 2);
     }
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_expect_eq(status, 0);

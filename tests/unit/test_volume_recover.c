@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/pause_point.h"
 #include "core/volume_private.h"
+#include "tests/support/child.h"
 #include "tests/unit/volume_fixture.h"
 
 #include <errno.h>
@@ -257,6 +258,53 @@ Test(volume_recover, a_committed_change_stays_and_its_traces_go)
     cr_expect(not(has_file(dir, BACKUPS)));
 }
 
+static int refuse_unlink(int dir_fd, const char *name, int flags)
+{
+    (void) dir_fd;
+    (void) name;
+    (void) flags;
+    errno = EACCES;
+    return -1;
+}
+
+/* The change stands; that its traces stay is nothing to tell a reader. */
+Test(volume_recover, a_committed_change_stands_though_its_traces_cannot_go)
+{
+    put_crash();
+    put_journal(OPERATION, "committed", 7);
+    calls.unlink = refuse_unlink;
+    cr_expect(eq(int, outcome_of_recovery(), RECOVER_NOTHING));
+    cr_expect(same_text(error.message, ""));
+    cr_expect(file_is(dir, MANIFEST_PATH, MANIFEST_NEW));
+    calls.unlink = metered_unlink;
+    cr_expect(eq(int, outcome_of_recovery(), RECOVER_NOTHING));
+    cr_expect(not(has_file(dir, JOURNAL_PATH)));
+}
+
+static int rename_and_lose_journal(int from_dir_fd, const char *from, int to_dir_fd, const char *to)
+{
+    int result = renameat(from_dir_fd, from, to_dir_fd, to);
+
+    if (strstr(to, ".md"))
+        remove_path(JOURNAL_PATH);
+    return result;
+}
+
+/* Where the lock locks nobody out: each file is a step, and before each it looks. */
+Test(volume_recover, who_finds_the_journal_gone_meanwhile_changes_nothing_more)
+{
+    enum recover_outcome outcome;
+
+    put_crash();
+    calls.rename = rename_and_lose_journal;
+    cr_expect(eq(int, recover(clock_deadline_ms(5000), &outcome), STATUS_STALE));
+    cr_expect(same_text(error.message, "somebody else deals with the unfinished commit"));
+    cr_expect(file_is(dir, place("f_del"), FACT_DELETED), "the first of them");
+    cr_expect(file_is(dir, place("f_old"), FACT_CHANGED));
+    cr_expect(has_file(dir, place("f_new")));
+    cr_expect(file_is(dir, MANIFEST_PATH, MANIFEST_NEW));
+}
+
 Test(volume_recover, without_a_bucket_or_a_journal_there_is_nothing_to_do)
 {
     cr_expect(eq(int, outcome_of_recovery(), RECOVER_NOTHING));
@@ -306,7 +354,7 @@ static bool recover_in_child(void)
     cr_assert(ge(int, pid, 0));
     if (pid == 0) {
         enum recover_outcome outcome;
-        _exit(recover(clock_deadline_ms(5000), &outcome) == STATUS_OK ? 0 : 1);
+        child_exit(recover(clock_deadline_ms(5000), &outcome) == STATUS_OK ? 0 : 1);
     }
     cr_assert(eq(int, waitpid(pid, &status, 0), pid));
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;

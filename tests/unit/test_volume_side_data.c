@@ -311,6 +311,24 @@ Test(volume_side_data, one_file_that_fails_does_not_keep_the_other)
     cr_expect_not(temp_volume_exists(temp, AUDIT));
 }
 
+Test(volume_side_data, a_directory_that_cannot_go_is_told)
+{
+    static const struct {
+        enum temp_call call;
+        const char *path_end;
+    } cases[] = {{TEMP_CALL_UNLINK, "/.metadata"}, {TEMP_CALL_SYNC, "/agents/a"}};
+
+    open_as(VOLUME_LOCAL);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        put(USAGE, "{\"f1\":{}}");
+        temp_calls_fail(cases[i].call, cases[i].path_end, EIO, 0, 0);
+        cr_expect_eq(forget("f1"), STATUS_IO, "row %zu", i);
+        cr_expect_str_eq(error.path, "agents/a/.metadata", "row %zu", i);
+        cr_expect_not(temp_volume_exists(temp, USAGE));
+        temp_calls_reset();
+    }
+}
+
 Test(volume_side_data, clearing_removes_all_of_one_agent)
 {
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {

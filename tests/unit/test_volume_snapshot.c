@@ -183,6 +183,20 @@ Test(volume_snapshot, a_commit_during_the_reading_is_not_seen_by_halves)
     }
 }
 
+/* Nobody had written there before: the facts are already there, the manifest is not. */
+Test(volume_snapshot, a_first_manifest_that_appears_during_the_reading_starts_it_over)
+{
+    temp_store_usual(store, false);
+    temp_volume_make_dir(store->volume, "users/w");
+    pause_arm(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    struct temp_refresh *running = temp_refresh_start(store, "w/a", REFRESH_WISH_FULL);
+    cr_assert(pause_wait_reached(PAUSE_SNAPSHOT_BEFORE_CAPTURE, LONG_MS));
+    (void) temp_volume_add(store->volume, "w", "a", "w1", "note new");
+    pause_release(PAUSE_SNAPSHOT_BEFORE_CAPTURE);
+    cr_expect_eq(temp_refresh_join(&running).status, STATUS_OK);
+    EXPECT_ASK(store, "w/a", "w1=new", "fresh", 0);
+}
+
 /* The manifest is still the old one, the facts are half new, the journal tells. */
 Test(volume_snapshot, a_journal_that_appears_during_the_reading_is_waited_for)
 {

@@ -1,6 +1,7 @@
 /* core/volume_sync_batch.h: everything is synced, once, and nothing stays open. */
 #include "core/volume_sync_batch.h"
 
+#include "tests/support/descriptors.h"
 #include "tests/support/temp_calls.h"
 #include "tests/support/temp_volume.h"
 #include "tests/unit/volume_fixture.h"
@@ -147,4 +148,18 @@ Test(volume_sync_batch, that_is_given_up_syncs_nothing)
     sync_batch_destroy(&batch);
     cr_expect_eq(syncs_since(before), 0);
     cr_expect_eq(count_open(), open_before);
+}
+
+Test(volume_sync_batch, a_directory_that_cannot_be_held_is_told)
+{
+    struct error error = {0};
+
+    cr_expect_eq(sync_batch_add_dir(&batch, -1, "gone", &error), STATUS_IO);
+    cr_expect_str_eq(error.path, "gone");
+    descriptors_leave(0);
+    enum status status = sync_batch_add_dir(&batch, volume_root_fd(volume), "root", &error);
+    descriptors_give_back();
+    cr_expect(status != STATUS_OK);
+    cr_expect_str_eq(error.path, "root");
+    cr_expect_eq(batch.count, 0);
 }

@@ -2,6 +2,8 @@
 #include "core/clock.h"
 #include "core/watch_inotify.h"
 #include "tests/support/captured_log.h"
+#include "tests/support/child.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_volume.h"
 
@@ -530,7 +532,7 @@ static void run_with_limit(const char *limit, const char *value, void (*body)(vo
     if (child == 0) {
         if (enter_namespace(limit, value))
             body();
-        _exit(child_failures == 0 ? 0 : 1);
+        child_exit(child_failures == 0 ? 0 : 1);
     }
     cr_assert(eq(int, waitpid(child, &status, 0), child));
     cr_expect(eq(int, status, 0), "the checks above failed");
@@ -641,6 +643,54 @@ Test(watch_inotify, a_descriptor_limit_is_not_taken_for_an_instance_limit)
     cr_assert(zero(int, setrlimit(RLIMIT_NOFILE, &none)));
     cr_expect(is_busy_naming("RLIMIT_NOFILE"));
     cr_assert(zero(int, setrlimit(RLIMIT_NOFILE, &before)));
+    stop();
+}
+
+/* Where a directory was a file has come. */
+static enum status open_a_file(void *context, const char *bucket, const char *path, int *ret,
+                               struct error *error)
+{
+    (void) context;
+    (void) bucket;
+    (void) path;
+    *ret = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    return *ret < 0 ? error_set_errno(error, errno, NULL, "cannot open the file") : STATUS_OK;
+}
+
+Test(watch_inotify, what_cannot_be_watched_is_told_and_left_to_polling)
+{
+    make_files();
+    add_users(1);
+    open_volume(NULL, VOLUME_LOCAL);
+    open_watch("memory.json");
+    watch_inotify_open_with(bench.watch, open_a_file, NULL);
+    captured_log_expect("event=watch.refused path=users/u0 ");
+    pump();
+    cr_expect(eq(sz, changed("u0"), 1), "told, so that somebody looks");
+    cr_expect(eq(u64, state().watched, 2));
+    cr_expect(eq(u64, state().wanted, 3));
+    cr_expect(eq(sz, captured_log_count("cause=\"cannot watch: "), 1));
+    stop();
+}
+
+/* There are three of them. */
+Test(watch_inotify, without_all_of_its_descriptors_it_does_not_start)
+{
+    struct watch_inotify *watch = NULL;
+    struct error error = {0};
+
+    make_files();
+    open_volume(NULL, VOLUME_LOCAL);
+    for (unsigned left = 1; left < 3; left++) {
+        descriptors_leave(left);
+        enum status status =
+            watch_inotify_create(bench.volume, "memory.json", note, &bench, &watch, &error);
+        descriptors_give_back();
+        cr_expect(ne(int, status, STATUS_OK));
+        cr_expect(ne(ptr, strstr(error.message, "cannot prepare watching"), NULL), "%s",
+                  error.message);
+        cr_expect(eq(ptr, watch, NULL));
+    }
     stop();
 }
 

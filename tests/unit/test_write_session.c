@@ -413,6 +413,26 @@ Test(write_session, a_misplaced_fact_is_changed_where_it_lies)
     expect_own_place("f5", true);
 }
 
+#define NAME_50 "a-name-that-is-as-long-as-fifty-characters-can-be-"
+#define NAME_250 NAME_50 NAME_50 NAME_50 NAME_50 NAME_50
+#define DEEP_ID NAME_50 "and-thirteen"
+
+/* Readers find it; no path of it below the user's directory is one that a journal could hold. */
+Test(write_session, a_misplaced_fact_that_lies_too_deep_is_not_changed)
+{
+    static const char path[] = "users/u/agents/a/facts/" NAME_250 "/" NAME_250 "/" NAME_250
+                               "/" NAME_250 "/twenty-characters-it/" DEEP_ID ".md";
+    struct wish update = {.id = DEEP_ID, .text = "note other"};
+
+    open_store();
+    put_fact(path, "u", DEEP_ID, "note deep");
+    (void) temp_volume_write_manifest(store->volume, "u");
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_assert_eq(answer.count, 3);
+    struct error error = write_refused("u/a", &update, STATUS_INVALID, __LINE__);
+    cr_expect(strstr(error.message, "lies too deep") != NULL, "%s", error.message);
+}
+
 /* The index still tells of the file in the shard, which somebody has moved since. */
 Test(write_session, a_misplaced_twin_is_found_behind_a_row_that_is_out_of_date)
 {
