@@ -27,9 +27,9 @@ COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 DEBIAN_BUILD := gcc make pkg-config libsqlite3-dev libjansson-dev libzmq3-dev libyaml-dev libicu-dev \
 	libxxhash-dev libsodium-dev libsystemd-dev
 DEBIAN_FUSE := libfuse3-dev fuse3
-DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml sqlite3 mandoc systemd procps valgrind \
-	$(DEBIAN_FUSE)
-DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck
+DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml python3-setuptools python3-wheel sqlite3 mandoc \
+	systemd procps valgrind $(DEBIAN_FUSE)
+DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck mypy
 DEBIAN_MODEL := gcc python3 spin
 
 PACKAGES := sqlite3 jansson libzmq yaml-0.1 icu-uc icu-i18n libxxhash libsodium libsystemd
@@ -131,6 +131,33 @@ $(BUILD)/memsyncd: $(call obj,agent/main.c) $(BUILD)/libmemsyncd.a
 $(BUILD)/memsync: $(call obj,$(CLI)) $(BUILD)/libmemsync.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(CLIENT_LDLIBS) -lm -o $@
+
+# ---- the Python client ----
+# The wheel is made from the source distribution, so that one is known to be complete. Both are made of a copy: the
+# tree stays as it is.
+
+PYTHON_BUILD ?= build/python
+PYTHON_SOURCE := memsync-$(VERSION)
+BUILD_DISTRIBUTION = PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -c \
+	'import sys; from setuptools import build_meta; getattr(build_meta, sys.argv[1])(sys.argv[2])'
+
+.PHONY: python-package
+python-package: ## wheel and source distribution of the Python client, in build/python/dist
+	$(call say,DIST,$(PYTHON_BUILD)/dist)
+	$(Q)rm -rf $(PYTHON_BUILD)/tree $(PYTHON_BUILD)/dist $(PYTHON_BUILD)/$(PYTHON_SOURCE)
+	$(Q)mkdir -p $(PYTHON_BUILD)/tree $(PYTHON_BUILD)/dist
+	$(Q)cp Makefile $(PYTHON_BUILD)/
+	$(Q)cp -r ipc/python $(PYTHON_BUILD)/tree/ && cp LICENSE $(PYTHON_BUILD)/tree/python/
+	$(Q)cd $(PYTHON_BUILD)/tree/python && $(BUILD_DISTRIBUTION) build_sdist ../../dist >../../log 2>&1 || \
+		{ cat ../../log >&2; exit 1; }
+	$(Q)tar -xf $(PYTHON_BUILD)/dist/$(PYTHON_SOURCE).tar.gz -C $(PYTHON_BUILD)
+	$(Q)cd $(PYTHON_BUILD)/$(PYTHON_SOURCE) && $(BUILD_DISTRIBUTION) build_wheel ../dist >../log 2>&1 || \
+		{ cat ../log >&2; exit 1; }
+
+.PHONY: check-python
+check-python: ## types of the Python client
+	$(Q)if command -v mypy >/dev/null; then cd ipc/python && mypy --cache-dir $(CURDIR)/build/mypy; \
+		else echo "SKIPPED: mypy is not installed: the types of the Python client are not checked" >&2; fi
 
 # ---- tests ----
 # One program per module. They and the programs that integration tests start are built with pause points.
@@ -385,7 +412,7 @@ $(BUILD)/%.tidy: $(BUILD)/%.o .clang-tidy
 tidy: $(TIDY_FILES:%.c=$(BUILD)/%.tidy)
 
 .PHONY: lint
-lint: deps-lint check-format check-includes ## format, include direction, clang, clang-tidy, cppcheck, man pages
+lint: deps-lint check-format check-includes check-python ## format, include direction, clang, clang-tidy, cppcheck, man pages, types
 	$(Q)$(SUBMAKE) FLAVOUR=clang CC=$(CLANG) all test-programs
 	$(Q)$(SUBMAKE) FLAVOUR=clang CC=$(CLANG) tidy
 	$(Q)cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
@@ -443,7 +470,8 @@ endef
 .PHONY: install
 install: all ## install below DESTDIR/PREFIX
 	install -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(UNITDIR) \
-		$(SYSUSERSDIR) $(TMPFILESDIR) $(COMPLETIONDIR) $(DOCDIR)/docs/charts $(DOCDIR)/systemd $(SYSCONFDIR)/memsyncd \
+		$(SYSUSERSDIR) $(TMPFILESDIR) $(COMPLETIONDIR) $(DOCDIR)/docs/charts $(DOCDIR)/ipc/python $(DOCDIR)/systemd \
+		$(SYSCONFDIR)/memsyncd \
 		$(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man8)
 	install -m 755 $(BUILD)/memsyncd $(DESTDIR)$(SBINDIR)/memsyncd
 	install -m 755 $(BUILD)/memsync $(DESTDIR)$(BINDIR)/memsync
@@ -468,6 +496,7 @@ install: all ## install below DESTDIR/PREFIX
 	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(DOCDIR)/docs/
 	install -m 644 $(wildcard docs/charts/*.svg) $(DESTDIR)$(DOCDIR)/docs/charts/
 	install -m 644 systemd/README.md $(DESTDIR)$(DOCDIR)/systemd/
+	install -m 644 ipc/python/README.md $(DESTDIR)$(DOCDIR)/ipc/python/
 
 .PHONY: uninstall
 uninstall: ## remove what install made, but for configuration

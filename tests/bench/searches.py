@@ -6,6 +6,7 @@ import multiprocessing
 import statistics
 import time
 
+import memsync
 from agent import Client
 from harness import median_of, wait_until, is_settled
 
@@ -63,35 +64,43 @@ def measure_socket(bench):
                           floor=median_of(echoes, "per_second"), target=least)
 
 
-def search_from_python(bench, endpoint, requests):
-    """Seconds of each search of one client."""
+def search_from_python(bench, requests, client, search):
+    """Seconds of each search of one client, in order of length. `search` is given the client and the parameters."""
     with open(requests, encoding="utf-8") as file:
         params = [json.loads(line) for line in file]
     samples = []
-    with Client(endpoint) as client:
+    with client:
         for each in params[:200]:
-            client.rpc("search", **each)
+            search(client, each)
         end = time.monotonic() + bench.seconds
         for each in itertools.cycle(params):
             begun = time.monotonic()
-            client.rpc("search", **each)
+            search(client, each)
             samples.append(time.monotonic() - begun)
             if time.monotonic() > end:
-                return samples
+                return sorted(samples)
+
+
+def add_python(bench, name, runs, floor, target):
+    bench.add("search", name, statistics.median(statistics.median(run) for run in runs) * 1e6, "us",
+              statistics.median(run[len(run) * 99 // 100] for run in runs) * 1e6, floor, target)
 
 
 def measure_python(bench):
-    users = 1000
+    """A bare socket, and the Python client, which makes results of what a search answers."""
+    users, bare, ours, calls = 1000, [], [], []
+    requests = bench.requests(users)
     with with_agent(bench, users, 100) as agent:
         wait_until(lambda: is_settled(agent))
-        runs = [sorted(search_from_python(bench, agent.endpoint, bench.requests(users)))
-                for _ in range(bench.runs)]
-        calls = [bench.tool("trips", "calls", agent.endpoint, bench.requests(users), 1,
-                            bench.seconds) for _ in range(bench.runs)]
-    bench.add("search", "through the socket, Python (floor: the C client)",
-              statistics.median(statistics.median(run) for run in runs) * 1e6, "us",
-              statistics.median(run[len(run) * 99 // 100] for run in runs) * 1e6,
-              median_of(calls, "trip", "p50_us"), 230)
+        for _ in range(bench.runs):
+            bare.append(search_from_python(bench, requests, Client(agent.endpoint),
+                                           lambda client, each: client.rpc("search", **each)))
+            ours.append(search_from_python(bench, requests, memsync.Client(agent.endpoint),
+                                           lambda client, each: client.search(**each)))
+            calls.append(bench.tool("trips", "calls", agent.endpoint, requests, 1, bench.seconds))
+    floor = median_of(calls, "trip", "p50_us")
+    add_python(bench, "through the socket, Python (floor: the C client)", bare, floor, 230)
+    add_python(bench, "the same by the Python client", ours, floor, floor + 100)
 
 
 def search_all_the_time(endpoint, requests, stop, answers):
