@@ -99,6 +99,13 @@ enum status index_sqlite_error(struct index *index, const struct index_connectio
     return error_set(error, status, NULL, "cannot %s: %s", doing, message);
 }
 
+int index_column_missing(sqlite3_stmt *statement)
+{
+    int result = sqlite3_errcode(sqlite3_db_handle(statement));
+
+    return result == SQLITE_NOMEM ? SQLITE_NOMEM : SQLITE_CORRUPT;
+}
+
 bool index_is_damaged(const struct index *index)
 {
     return atomic_load(&index->damaged);
@@ -301,6 +308,8 @@ static int meta_differs(sqlite3 *db, const char *key, const char *wanted, bool *
         result = sqlite3_step(statement);
     if (result == SQLITE_ROW) {
         const char *value = (const char *) sqlite3_column_text(statement, 0);
+        if (!value && index_column_missing(statement) == SQLITE_NOMEM)
+            result = SQLITE_NOMEM;
         *ret = !value || strcmp(value, wanted) != 0;
     } else if (result == SQLITE_DONE) {
         *ret = true;
@@ -619,8 +628,13 @@ static int meta_step(sqlite3 *db, const char *sql, const char *parameter, char *
         result = sqlite3_bind_text(statement, 1, parameter, -1, SQLITE_STATIC);
     if (result == SQLITE_OK)
         result = sqlite3_step(statement);
-    if (result == SQLITE_ROW && ret)
-        (void) snprintf(ret, size, "%s", (const char *) sqlite3_column_text(statement, 0));
+    if (result == SQLITE_ROW && ret) {
+        const char *text = (const char *) sqlite3_column_text(statement, 0);
+        if (text)
+            (void) snprintf(ret, size, "%s", text);
+        else
+            result = index_column_missing(statement);
+    }
     (void) sqlite3_finalize(statement);
     return result == SQLITE_ROW || result == SQLITE_DONE ? SQLITE_OK : result;
 }

@@ -73,7 +73,7 @@ static int tell_row(struct page *page, const struct index_filter *filter, sqlite
     bool matches;
 
     if (!path || !document)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     int result = filter_match(filter, document, size, &matches);
     if (result != SQLITE_OK || !matches)
         return result;
@@ -150,7 +150,7 @@ static int copy_document(sqlite3_stmt *statement, char **ret, size_t *ret_size)
     size_t size = (size_t) sqlite3_column_bytes(statement, 1);
 
     if (!document)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     char *copy = malloc(size + 1);
     if (!copy)
         return SQLITE_NOMEM;

@@ -143,6 +143,10 @@ static inline void cleanup_statement(sqlite3_stmt **statement)
 enum status index_sqlite_error(struct index *index, const struct index_connection *connection,
                                int result, const char *doing, struct error *error);
 
+/* Why a column of a row that has to have a value has none: SQLITE_NOMEM, or SQLITE_CORRUPT. To be
+ * asked before the statement is used again. */
+int index_column_missing(sqlite3_stmt *statement);
+
 /* Raises the flag; the first message stays until the rebuild. What is told of an earlier file than
  * the one in use (`epoch`) concerns nobody any more. */
 void index_remember_damage(struct index *index, uint64_t epoch, const char *message);

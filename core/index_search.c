@@ -223,7 +223,7 @@ static int weigh_row(sqlite3_stmt *statement, const struct index_filter *filter,
     size_t size = (size_t) sqlite3_column_bytes(statement, 3);
     bool matches;
     if (!document)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     int result = filter_match(filter, document, size, &matches);
     if (result != SQLITE_OK || !matches)
         return result;
@@ -373,7 +373,7 @@ static int weigh_substring(sqlite3_stmt *statement, struct needle *needle,
     bool found = false;
 
     if (!document || !id)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     int result = needle_find(needle, document, size, &found);
     if (result != SQLITE_OK || !found)
         return result;
