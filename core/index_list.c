@@ -136,7 +136,7 @@ enum status index_list(struct index_reader *reader, int64_t scope_id,
     if (result == SQLITE_OK && page.status == STATUS_OK && ret_total && !has_equals(filter))
         result = count_all(reader, scope_id, filter, &page.total);
     if (result != SQLITE_OK)
-        return index_reader_error(reader, result, "list the facts", error);
+        return index_rows_error(reader, result, "list the facts", error);
     if (page.status == STATUS_OK && ret_total)
         *ret_total = page.total;
     return page.status;
@@ -198,7 +198,7 @@ enum status index_get(struct index_reader *reader, int64_t scope_id, const char 
     if (result == SQLITE_OK)
         result = find_document(statement, fact_id, &document, &size);
     if (result != SQLITE_OK)
-        return index_reader_error(reader, result, "read a fact", error);
+        return index_rows_error(reader, result, "read a fact", error);
     if (!document)
         return error_set(error, STATUS_NOT_FOUND, NULL, "no fact with the id %s", fact_id);
     *ret = TAKE_PTR(document);
@@ -217,7 +217,7 @@ static enum status tell_rows(struct index_reader *reader, sqlite3_stmt *statemen
            (result = sqlite3_step(statement)) == SQLITE_ROW)
         result = tell_row(&page, NULL, statement);
     if (result != SQLITE_OK && result != SQLITE_DONE)
-        return index_reader_error(reader, result, "find facts", error);
+        return index_rows_error(reader, result, "find facts", error);
     return page.status;
 }
 
@@ -262,5 +262,5 @@ enum status index_list_problems(struct index_reader *reader, int64_t scope_id,
         result = SQLITE_OK;
     }
     return result == SQLITE_DONE ? STATUS_OK
-                                 : index_reader_error(reader, result, "list the problems", error);
+                                 : index_rows_error(reader, result, "list the problems", error);
 }

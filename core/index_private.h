@@ -154,6 +154,11 @@ void index_remember_damage(struct index *index, uint64_t epoch, const char *mess
 /* The same for a reader. */
 enum status index_reader_error(struct index_reader *reader, int result, const char *doing,
                                struct error *error);
+/* The same for what lists and reads rows once a snapshot has begun: damage is remembered, but it is
+ * the index's own, for which an answer must not call the caller's memory corrupt: the error is
+ * STATUS_UNAVAILABLE. */
+enum status index_rows_error(struct index_reader *reader, int result, const char *doing,
+                             struct error *error);
 /* The statement, with the scope as its first parameter. */
 MUST_CHECK int index_reader_statement(struct index_reader *reader, enum index_sql sql,
                                       int64_t scope_id, sqlite3_stmt **ret);

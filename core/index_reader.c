@@ -45,6 +45,16 @@ enum status index_reader_error(struct index_reader *reader, int result, const ch
     return index_sqlite_error(reader->index, &reader->connection, result, doing, error);
 }
 
+enum status index_rows_error(struct index_reader *reader, int result, const char *doing,
+                             struct error *error)
+{
+    enum status status = index_reader_error(reader, result, doing, error);
+
+    return status == STATUS_CORRUPT
+               ? error_set(error, STATUS_UNAVAILABLE, NULL, "%s", INDEX_LOST_TEXT)
+               : status;
+}
+
 int index_reader_statement(struct index_reader *reader, enum index_sql sql, int64_t scope_id,
                            sqlite3_stmt **ret)
 {
@@ -156,7 +166,7 @@ enum status index_read_manifest(struct index_reader *reader, int64_t scope_id, c
     if (result == SQLITE_DONE)
         return error_set(error, STATUS_NOT_FOUND, NULL, "the index does not know the scope");
     if (result != SQLITE_ROW)
-        return index_reader_error(reader, result, "read a manifest", error);
+        return index_rows_error(reader, result, "read a manifest", error);
 
     const char *bytes = sqlite3_column_blob(statement, 0);
     size_t size = (size_t) sqlite3_column_bytes(statement, 0);
@@ -205,7 +215,7 @@ static enum status each_scope(struct index_reader *reader, sqlite3_stmt *stateme
             return status;
     }
     return result == SQLITE_DONE ? STATUS_OK
-                                 : index_reader_error(reader, result, "list the scopes", error);
+                                 : index_rows_error(reader, result, "list the scopes", error);
 }
 
 static enum status list_scopes(struct index_reader *reader, enum index_sql sql,
@@ -215,7 +225,7 @@ static enum status list_scopes(struct index_reader *reader, enum index_sql sql,
     int result = index_statement(&reader->connection, sql, &statement);
 
     if (result != SQLITE_OK)
-        return index_reader_error(reader, result, "list the scopes", error);
+        return index_rows_error(reader, result, "list the scopes", error);
     return each_scope(reader, statement, sink, context, error);
 }
 
@@ -240,7 +250,7 @@ enum status index_list_bucket(struct index_reader *reader, bool has_user, const 
     if (result == SQLITE_OK)
         result = sqlite3_bind_text(statement, 1, has_user ? bucket : "", -1, SQLITE_STATIC);
     if (result != SQLITE_OK)
-        return index_reader_error(reader, result, "list the scopes", error);
+        return index_rows_error(reader, result, "list the scopes", error);
     return each_scope(reader, statement, sink, context, error);
 }
 
@@ -351,7 +361,7 @@ enum status index_totals(struct index_reader *reader, struct index_totals *ret, 
     if (result == SQLITE_OK)
         result = sqlite3_step(statement);
     if (result != SQLITE_ROW)
-        return index_reader_error(reader, result, "count the facts", error);
+        return index_rows_error(reader, result, "count the facts", error);
     uint64_t log_bytes = size_of(reader->index->log_path);
     *ret = (struct index_totals){
         .scopes = (uint64_t) sqlite3_column_int64(statement, 0),
