@@ -29,7 +29,7 @@ static int explain_error(sqlite3 *db, int result, char *ret, size_t size)
     case SQLITE_INTERRUPT:
         return result;
     default:
-        return result == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : SQLITE_CORRUPT;
+        return SQLITE_CORRUPT;
     }
 }
 

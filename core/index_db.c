@@ -46,9 +46,7 @@ static enum status status_of_io(int result)
     case SQLITE_IOERR_CORRUPTFS:
     case SQLITE_IOERR_DATA:
         return STATUS_CORRUPT;
-    case SQLITE_IOERR_NOMEM:
-        return STATUS_NO_MEMORY;
-    default:
+    default: /* SQLITE_IOERR_NOMEM is SQLITE_NOMEM before a call returns */
         return STATUS_IO;
     }
 }
