@@ -302,6 +302,7 @@ coverage: deps ## which pause points, log lines and errors of core/ no test reac
 	$(Q)find build/coverage -name '*.gcda' -delete
 	-$(Q)$(PYTHON) tests/run.py --build build/coverage $(TESTS)
 	-$(Q)build/coverage/chaos/faults/run --distinct --mode once --jobs $(JOBS)
+	-$(Q)build/coverage/chaos/faults/run --distinct --mode persistent --fault step-corrupt --jobs $(JOBS)
 	$(Q)$(PYTHON) tests/coverage/report.py --json build/coverage.json
 
 # Longer than `check` does: SECONDS for each part, SEED where chance begins.

@@ -95,6 +95,8 @@ static enum status add_broken(struct backend *backend, const struct backend_call
     AUTO_JSON json_t *list = NULL;
 
     enum status status = deermem_list_facts(backend, call, &answer, error);
+    if (status == STATUS_OK && !text_ok(&answer))
+        status = error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
     if (status == STATUS_OK)
         status =
             json_text_read(text_string(&answer), answer.size, JSON_TEXT_DEPTH_MAX, &list, error);

@@ -85,7 +85,9 @@ MUST_CHECK enum status index_totals(struct index_reader *reader, struct index_to
                                     struct error *error);
 
 /* SQLite has told of damage, or the file is not ours any more, since the last rebuild: every call
- * answers STATUS_CORRUPT until index_rebuild(). */
+ * answers STATUS_CORRUPT until index_rebuild(), but for what lists or reads rows in a snapshot that
+ * has begun: that is STATUS_UNAVAILABLE, with this text. */
 bool index_is_damaged(const struct index *index);
+#define INDEX_LOST_TEXT "the index was lost and is being built again"
 
 #endif

@@ -29,7 +29,7 @@ static int explain_error(sqlite3 *db, int result, char *ret, size_t size)
     case SQLITE_INTERRUPT:
         return result;
     default:
-        return result == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : SQLITE_CORRUPT;
+        return SQLITE_CORRUPT;
     }
 }
 
@@ -43,7 +43,10 @@ static int first_text(sqlite3 *db, const char *sql, char *ret, size_t size)
         result = sqlite3_step(statement);
     if (result == SQLITE_ROW) {
         const char *text = (const char *) sqlite3_column_text(statement, 0);
-        (void) snprintf(ret, size, "%s", text ? text : "");
+        if (text)
+            (void) snprintf(ret, size, "%s", text);
+        else
+            result = index_column_missing(statement);
     }
     (void) sqlite3_finalize(statement);
     return result;
@@ -88,6 +91,8 @@ static int words_row_count(sqlite3 *db, int64_t *ret)
         const unsigned char *bytes = sqlite3_column_blob(statement, 0);
         int size = sqlite3_column_bytes(statement, 0);
 
+        if (!bytes && index_column_missing(statement) == SQLITE_NOMEM)
+            result = SQLITE_NOMEM;
         for (int i = 0; bytes && i < size && i < 8; i++) {
             *ret = *ret << 7 | (bytes[i] & 0x7f);
             if (!(bytes[i] & 0x80))
@@ -163,6 +168,8 @@ static int check_facts(struct index_connection *connection, sqlite3_stmt *facts,
     while ((result = sqlite3_step(facts)) == SQLITE_ROW) {
         token_scope_set(connection->scope, sqlite3_column_int64(facts, 1));
         const char *document = (const char *) sqlite3_column_text(facts, 2);
+        if (!document && index_column_missing(facts) == SQLITE_NOMEM)
+            return explain_error(connection->db, SQLITE_NOMEM, ret, size);
         if (!document)
             return explain(ret, size, "a fact has no document");
         result = first_word(document, (size_t) sqlite3_column_bytes(facts, 2), &word);

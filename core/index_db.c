@@ -49,9 +49,7 @@ static enum status status_of_io(int result)
     case SQLITE_IOERR_CORRUPTFS:
     case SQLITE_IOERR_DATA:
         return STATUS_CORRUPT;
-    case SQLITE_IOERR_NOMEM:
-        return STATUS_NO_MEMORY;
-    default:
+    default: /* SQLITE_IOERR_NOMEM is SQLITE_NOMEM before a call returns */
         return STATUS_IO;
     }
 }
@@ -104,6 +102,13 @@ enum status index_sqlite_error(struct index *index, const struct index_connectio
     if (status == STATUS_CORRUPT)
         index_remember_damage(index, connection->epoch, message);
     return error_set(error, status, NULL, "cannot %s: %s", doing, message);
+}
+
+int index_column_missing(sqlite3_stmt *statement)
+{
+    int result = sqlite3_errcode(sqlite3_db_handle(statement));
+
+    return result == SQLITE_NOMEM ? SQLITE_NOMEM : SQLITE_CORRUPT;
 }
 
 bool index_is_damaged(const struct index *index)
@@ -309,6 +314,8 @@ static int meta_differs(sqlite3 *db, const char *key, const char *wanted, bool *
         result = sqlite3_step(statement);
     if (result == SQLITE_ROW) {
         const char *value = (const char *) sqlite3_column_text(statement, 0);
+        if (!value && index_column_missing(statement) == SQLITE_NOMEM)
+            result = SQLITE_NOMEM;
         *ret = !value || strcmp(value, wanted) != 0;
     } else if (result == SQLITE_DONE) {
         *ret = true;
@@ -628,8 +635,13 @@ static int meta_step(sqlite3 *db, const char *sql, const char *parameter, char *
         result = sqlite3_bind_text(statement, 1, parameter, -1, SQLITE_STATIC);
     if (result == SQLITE_OK)
         result = sqlite3_step(statement);
-    if (result == SQLITE_ROW && ret)
-        (void) snprintf(ret, size, "%s", (const char *) sqlite3_column_text(statement, 0));
+    if (result == SQLITE_ROW && ret) {
+        const char *text = (const char *) sqlite3_column_text(statement, 0);
+        if (text)
+            (void) snprintf(ret, size, "%s", text);
+        else
+            result = index_column_missing(statement);
+    }
     (void) sqlite3_finalize(statement);
     return result == SQLITE_ROW || result == SQLITE_DONE ? SQLITE_OK : result;
 }

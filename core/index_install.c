@@ -124,7 +124,7 @@ static int drop_path(struct install *install, const char *path, const struct tex
     const char *document = (const char *) sqlite3_column_text(statement, 1);
     size_t size = (size_t) sqlite3_column_bytes(statement, 1);
     if (!document)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     if (kept && kept->size == size && memcmp(kept->bytes, document, size) == 0) {
         *ret_kept = true;
         return SQLITE_OK;
@@ -229,8 +229,8 @@ static int row_names_read(struct install *install, struct row_names *ret)
         result = sqlite3_bind_int64(statement, 2, INDEX_ROWID(id + 1, 0, 0) - 1);
     while (result == SQLITE_OK && (result = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *path = (const char *) sqlite3_column_text(statement, 1);
-        result =
-            path ? row_names_add(ret, sqlite3_column_int64(statement, 0), path) : SQLITE_CORRUPT;
+        result = path ? row_names_add(ret, sqlite3_column_int64(statement, 0), path)
+                      : index_column_missing(statement);
     }
     return result == SQLITE_DONE ? SQLITE_OK : result;
 }
@@ -291,7 +291,7 @@ static int renumber_row(struct install *install, int64_t from, int64_t to)
         return result == SQLITE_DONE ? SQLITE_CORRUPT : result;
     const char *document = (const char *) sqlite3_column_text(statement, 0);
     if (!document)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     result = document_read(document, (size_t) sqlite3_column_bytes(statement, 0), &tree);
     if (result != SQLITE_OK)
         return result;

@@ -73,7 +73,7 @@ static int tell_row(struct page *page, const struct index_filter *filter, sqlite
     bool matches;
 
     if (!path || !document)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     int result = filter_match(filter, document, size, &matches);
     if (result != SQLITE_OK || !matches)
         return result;
@@ -135,13 +135,12 @@ enum status index_list(struct index_reader *reader, int64_t scope_id,
 
     if (result == SQLITE_OK && page.status == STATUS_OK && ret_total && !has_equals(filter))
         result = count_all(reader, scope_id, filter, &page.total);
+    result = index_check_pages(result);
     if (result != SQLITE_OK)
-        return index_reader_error(reader, result, "list the facts", error);
-    enum status status =
-        page.status == STATUS_OK ? index_reader_check_pages(reader, error) : page.status;
-    if (status == STATUS_OK && ret_total)
+        return index_rows_error(reader, result, "list the facts", error);
+    if (page.status == STATUS_OK && ret_total)
         *ret_total = page.total;
-    return status;
+    return page.status;
 }
 
 /* ---- get ---- */
@@ -152,7 +151,7 @@ static int copy_document(sqlite3_stmt *statement, char **ret, size_t *ret_size)
     size_t size = (size_t) sqlite3_column_bytes(statement, 1);
 
     if (!document)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     char *copy = malloc(size + 1);
     if (!copy)
         return SQLITE_NOMEM;
@@ -199,13 +198,11 @@ enum status index_get(struct index_reader *reader, int64_t scope_id, const char 
         result = sqlite3_bind_text(statement, 2, fact_id, -1, SQLITE_STATIC);
     if (result == SQLITE_OK)
         result = find_document(statement, fact_id, &document, &size);
+    result = index_check_pages(result);
     if (result != SQLITE_OK)
-        return index_reader_error(reader, result, "read a fact", error);
+        return index_rows_error(reader, result, "read a fact", error);
     if (!document)
         return error_set(error, STATUS_NOT_FOUND, NULL, "no fact with the id %s", fact_id);
-    enum status status = index_reader_check_pages(reader, error);
-    if (status != STATUS_OK)
-        return status;
     *ret = TAKE_PTR(document);
     *ret_size = size;
     return STATUS_OK;
@@ -222,7 +219,7 @@ static enum status tell_rows(struct index_reader *reader, sqlite3_stmt *statemen
            (result = sqlite3_step(statement)) == SQLITE_ROW)
         result = tell_row(&page, NULL, statement);
     if (result != SQLITE_OK && result != SQLITE_DONE)
-        return index_reader_error(reader, result, "find facts", error);
+        return index_rows_error(reader, result, "find facts", error);
     return page.status;
 }
 
@@ -267,5 +264,5 @@ enum status index_list_problems(struct index_reader *reader, int64_t scope_id,
         result = SQLITE_OK;
     }
     return result == SQLITE_DONE ? STATUS_OK
-                                 : index_reader_error(reader, result, "list the problems", error);
+                                 : index_rows_error(reader, result, "list the problems", error);
 }

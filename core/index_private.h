@@ -145,6 +145,10 @@ static inline void cleanup_statement(sqlite3_stmt **statement)
 enum status index_sqlite_error(struct index *index, const struct index_connection *connection,
                                int result, const char *doing, struct error *error);
 
+/* Why a column of a row that has to have a value has none: SQLITE_NOMEM, or SQLITE_CORRUPT. To be
+ * asked before the statement is used again. */
+int index_column_missing(sqlite3_stmt *statement);
+
 /* Raises the flag; the first message stays until the rebuild. What is told of an earlier file than
  * the one in use (`epoch`) concerns nobody any more. */
 void index_remember_damage(struct index *index, uint64_t epoch, const char *message);
@@ -152,9 +156,14 @@ void index_remember_damage(struct index *index, uint64_t epoch, const char *mess
 /* The same for a reader. */
 enum status index_reader_error(struct index_reader *reader, int result, const char *doing,
                                struct error *error);
-/* For whoever has copied out of a row after the last step: STATUS_CORRUPT, and the damage is
- * remembered, when this thread met a lost page meanwhile. */
-MUST_CHECK enum status index_reader_check_pages(struct index_reader *reader, struct error *error);
+/* The same for what lists and reads rows once a snapshot has begun: damage is remembered, but it is
+ * the index's own, for which an answer must not call the caller's memory corrupt: the error is
+ * STATUS_UNAVAILABLE. */
+enum status index_rows_error(struct index_reader *reader, int result, const char *doing,
+                             struct error *error);
+/* For whoever has copied out of a row after the last step: `result`, or SQLITE_CORRUPT when this
+ * thread has met a lost page (core/index_mapping.h) meanwhile. */
+MUST_CHECK int index_check_pages(int result);
 /* The statement, with the scope as its first parameter. */
 MUST_CHECK int index_reader_statement(struct index_reader *reader, enum index_sql sql,
                                       int64_t scope_id, sqlite3_stmt **ret);

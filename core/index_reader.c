@@ -46,11 +46,19 @@ enum status index_reader_error(struct index_reader *reader, int result, const ch
     return index_sqlite_error(reader->index, &reader->connection, result, doing, error);
 }
 
-enum status index_reader_check_pages(struct index_reader *reader, struct error *error)
+int index_check_pages(int result)
 {
-    return index_mapping_has_lost()
-               ? index_reader_error(reader, SQLITE_CORRUPT, "read the index", error)
-               : STATUS_OK;
+    return index_mapping_has_lost() ? SQLITE_CORRUPT : result;
+}
+
+enum status index_rows_error(struct index_reader *reader, int result, const char *doing,
+                             struct error *error)
+{
+    enum status status = index_reader_error(reader, result, doing, error);
+
+    return status == STATUS_CORRUPT
+               ? error_set(error, STATUS_UNAVAILABLE, NULL, "%s", INDEX_LOST_TEXT)
+               : status;
 }
 
 int index_reader_statement(struct index_reader *reader, enum index_sql sql, int64_t scope_id,
@@ -115,7 +123,8 @@ void index_end(struct index_reader *reader)
 {
     if (!reader->in_snapshot)
         return;
-    (void) !index_reader_check_pages(reader, NULL); /* remembered for all, see below */
+    if (index_check_pages(SQLITE_OK) != SQLITE_OK) /* remembered for all, see below */
+        (void) index_reader_error(reader, SQLITE_CORRUPT, "read the index", NULL);
     reader->in_snapshot = false;
     reader->deadline_ns = CLOCK_NEVER;
     token_scope_set(reader->connection.scope, 0);
@@ -165,7 +174,7 @@ enum status index_read_manifest(struct index_reader *reader, int64_t scope_id, c
     if (result == SQLITE_DONE)
         return error_set(error, STATUS_NOT_FOUND, NULL, "the index does not know the scope");
     if (result != SQLITE_ROW)
-        return index_reader_error(reader, result, "read a manifest", error);
+        return index_rows_error(reader, result, "read a manifest", error);
 
     const char *bytes = sqlite3_column_blob(statement, 0);
     size_t size = (size_t) sqlite3_column_bytes(statement, 0);
@@ -175,9 +184,8 @@ enum status index_read_manifest(struct index_reader *reader, int64_t scope_id, c
         return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a manifest");
     if (copy)
         memcpy(copy, bytes, size);
-    enum status status = index_reader_check_pages(reader, error);
-    if (status != STATUS_OK)
-        return status;
+    if (index_check_pages(SQLITE_OK) != SQLITE_OK)
+        return index_rows_error(reader, SQLITE_CORRUPT, "read a manifest", error);
     *ret = TAKE_PTR(copy);
     *ret_size = *ret ? size : 0;
     return STATUS_OK;
@@ -217,7 +225,7 @@ static enum status each_scope(struct index_reader *reader, sqlite3_stmt *stateme
             return status;
     }
     return result == SQLITE_DONE ? STATUS_OK
-                                 : index_reader_error(reader, result, "list the scopes", error);
+                                 : index_rows_error(reader, result, "list the scopes", error);
 }
 
 static enum status list_scopes(struct index_reader *reader, enum index_sql sql,
@@ -227,7 +235,7 @@ static enum status list_scopes(struct index_reader *reader, enum index_sql sql,
     int result = index_statement(&reader->connection, sql, &statement);
 
     if (result != SQLITE_OK)
-        return index_reader_error(reader, result, "list the scopes", error);
+        return index_rows_error(reader, result, "list the scopes", error);
     return each_scope(reader, statement, sink, context, error);
 }
 
@@ -252,7 +260,7 @@ enum status index_list_bucket(struct index_reader *reader, bool has_user, const 
     if (result == SQLITE_OK)
         result = sqlite3_bind_text(statement, 1, has_user ? bucket : "", -1, SQLITE_STATIC);
     if (result != SQLITE_OK)
-        return index_reader_error(reader, result, "list the scopes", error);
+        return index_rows_error(reader, result, "list the scopes", error);
     return each_scope(reader, statement, sink, context, error);
 }
 
@@ -363,7 +371,7 @@ enum status index_totals(struct index_reader *reader, struct index_totals *ret, 
     if (result == SQLITE_OK)
         result = sqlite3_step(statement);
     if (result != SQLITE_ROW)
-        return index_reader_error(reader, result, "count the facts", error);
+        return index_rows_error(reader, result, "count the facts", error);
     uint64_t log_bytes = size_of(reader->index->log_path);
     *ret = (struct index_totals){
         .scopes = (uint64_t) sqlite3_column_int64(statement, 0),

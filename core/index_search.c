@@ -223,7 +223,7 @@ static int weigh_row(sqlite3_stmt *statement, const struct index_filter *filter,
     size_t size = (size_t) sqlite3_column_bytes(statement, 3);
     bool matches;
     if (!document)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     int result = filter_match(filter, document, size, &matches);
     if (result != SQLITE_OK || !matches)
         return result;
@@ -339,14 +339,14 @@ static enum status finish(struct index_reader *reader, int result, struct best *
                           struct index_hits *ret, struct error *error)
 {
     reader->deadline_ns = CLOCK_NEVER;
+    result = index_check_pages(result);
     if (result == SQLITE_INTERRUPT)
         return error_set(error, STATUS_TIMEOUT, NULL, "the search took too long");
     if (result != SQLITE_OK)
         return index_reader_error(reader, result, "search", error);
-    enum status status = index_reader_check_pages(reader, error);
-    if (status == STATUS_OK && best_take(best, ret) != STATUS_OK)
-        status = error_set(error, STATUS_NO_MEMORY, NULL, "no memory for the hits");
-    return status;
+    if (best_take(best, ret) != STATUS_OK)
+        return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for the hits");
+    return STATUS_OK;
 }
 
 enum status index_search(struct index_reader *reader, int64_t scope_id, const struct query *query,
@@ -374,7 +374,7 @@ static int weigh_substring(sqlite3_stmt *statement, struct needle *needle,
     bool found = false;
 
     if (!document || !id)
-        return SQLITE_CORRUPT;
+        return index_column_missing(statement);
     int result = needle_find(needle, document, size, &found);
     if (result != SQLITE_OK || !found)
         return result;

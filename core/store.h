@@ -41,8 +41,6 @@ typedef void (*store_event_sink)(void *context, const struct scope *scope, const
     "the volume is gone or is another one than before; it is waited for ('memsync refresh "        \
     "--accept-volume' takes what lies there now)"
 
-#define INDEX_LOST_TEXT "the index was lost and is being built again"
-
 /* For `pool_threads`: as many as suit the volume. */
 #define STORE_READERS_BY_VOLUME UINT_MAX
 

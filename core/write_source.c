@@ -67,6 +67,8 @@ static enum status read_whole_scope(struct write_source *source, bool relist, st
             return STATUS_OK;
         write_source_close(source);
     }
+    if (status == STATUS_CORRUPT && index_is_damaged(session->store->index)) /* once more */
+        return error_set(error, STATUS_UNAVAILABLE, NULL, INDEX_LOST_TEXT);
     return status == STATUS_OK
                ? error_set(error, STATUS_BUSY, NULL, "the index cannot keep up with the scope")
                : status;

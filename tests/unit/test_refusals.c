@@ -6,6 +6,7 @@
 #include "core/errands.h"
 #include "core/fact_normalise.h"
 #include "core/keeper.h"
+#include "core/refresher.h"
 #include "core/volume_side_data.h"
 #include "core/watch_inotify.h"
 #include "core/watch_poll.h"
@@ -295,9 +296,60 @@ Test(refusals, memory_to_send_somebody_to_look_at_a_user)
     cr_expect(refuse_each(look_at_a_user) >= 3);
 }
 
+static struct scope scope;
+
+static enum status bring_in_step(void)
+{
+    return refresher_bring_in_step(store->store, store->reader, &scope, REFRESH_WISH_NONE,
+                                   clock_deadline_ms(LONG_MS), NULL);
+}
+
+/* As a write does it when the agent has just begun: nobody has asked for the scope. */
+Test(refusals, memory_to_bring_a_scope_in_step)
+{
+    temp_store_usual(store, false);
+    temp_store_close(store);
+    temp_store_open(store);
+    temp_store_scope("u/a", &scope);
+    cr_expect(refuse_each(bring_in_step) >= 3);
+}
+
+/* A cached attribute: the size from before the file was replaced. */
+static int stat_with_old_size(int fd, const char *path, struct statx *ret)
+{
+    int result = volume_real_calls()->stat_forced(fd, path, ret);
+
+    ret->stx_size = 3;
+    return result;
+}
+
+Test(refusals, memory_to_read_more_than_was_told)
+{
+    struct volume_calls calls = *volume_real_calls();
+    const struct volume_options options = {.path = temp_volume_path(store->volume),
+                                           .calls = &calls};
+    struct volume *volume = NULL;
+    unsigned refused = 0;
+    enum status status;
+
+    temp_volume_write(store->volume, "longer", "more than three", 15);
+    cr_assert(volume_open(&options, &volume, NULL) == STATUS_OK);
+    calls.stat_forced = stat_with_old_size;
+    for (unsigned nth = 1;; nth++) {
+        AUTO_IMAGE struct file_image image = {0};
+        refuse_memory(nth, false);
+        status = volume_read_file(volume, -1, "longer", 1000, &image, NULL);
+        if (!grant_memory())
+            break;
+        refused += status == STATUS_NO_MEMORY;
+    }
+    cr_expect_eq(status, STATUS_STALE);
+    cr_expect_eq(refused, 2);
+    volume_close(&volume);
+}
+
 /* ---- memory: searches ---- */
 
-static struct scope scope;
 static struct search_request request;
 
 static enum status search(void)
