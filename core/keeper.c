@@ -603,8 +603,10 @@ bool keeper_stop(struct keeper **keeper_address, uint64_t deadline_ns)
     if (!keeper)
         return true;
     refresh_table_stop(keeper->store->refreshes);
-    if (!stop_watcher(keeper, deadline_ns) || !refresh_crew_stop(&keeper->crew, deadline_ns) ||
-        !errands_settle(keeper->store->errands, deadline_ns))
+    bool ended = stop_watcher(keeper, deadline_ns);
+    /* A watcher that hangs is no reason to leave the others to themselves. */
+    ended = refresh_crew_stop(&keeper->crew, deadline_ns) && ended;
+    if (!ended || !errands_settle(keeper->store->errands, deadline_ns))
         return false;
     bucket_check_destroy(&keeper->check);
     watch_poll_destroy(&keeper->poll);

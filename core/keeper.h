@@ -30,8 +30,8 @@ MUST_CHECK enum status keeper_start(struct store *store, const struct keeper_opt
 void keeper_oversee(struct keeper *keeper);
 
 /* Ends and joins all threads; a run under way is finished first. False: some hang and did not come
- * back by the deadline (CLOCK_NEVER: none); then nothing was released, and what they use must stay.
- */
+ * back by the deadline (CLOCK_NEVER: none); then what they use was not released, and the store must
+ * stay. */
 MUST_CHECK bool keeper_stop(struct keeper **keeper, uint64_t deadline_ns);
 
 /* A scope was asked for: its user is polled more often again. Cheap; any thread. */
