@@ -293,7 +293,10 @@ static void put_text(struct conversion *conversion)
 
     if (json_is_string(value))
         legacy_text_content(&content, json_string_value(value), json_string_length(value));
-    conversion->failed |= !text_ok(&content);
+    if (!text_ok(&content)) { /* for want of memory: nothing is known of the content */
+        conversion->failed = true;
+        return;
+    }
     if (content.size == 0) {
         refuse(conversion, "there is no content");
         return;

@@ -649,17 +649,16 @@ class Capacity(WriteCase):
         self.assertEqual(len(lines), 1, lines)
         self.assertIn(f"path={os.path.dirname(path)} reason=malformed", lines[0])
 
-    def test_a_dry_run_of_an_import_sees_what_was_edited_in_place(self):
+    def test_a_dry_run_of_an_import_sees_what_was_broken_in_place(self):
         facts = [{"id": f"f{i}", "content": f"fact {i}", "confidence": 0.5} for i in range(3)]
         self.rpc("apply_changes", upserts=facts)
         document = self.rpc("export_memory")["memory"]
+        document["facts"] = [fact for fact in document["facts"] if fact["id"] != "f1"]
         path = os.path.join(self.volume, "users/u", peer.fact_path(DEFAULT_AGENT, "f1"))
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text.replace("fact 1", "edited"))
+            file.write("no fact at all")
         told = self.rpc("import_memory", memory_data=document, dry_run=True)
-        self.assertEqual((told["imported"], told["unchanged"]), (1, 2))
+        self.assertEqual((told["imported"], told["unchanged"], told["deleted"]), (0, 2, 0))
 
     def test_what_was_broken_in_place_does_not_lose_the_contest(self):
         for i in range(10):
