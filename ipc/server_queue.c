@@ -1,6 +1,7 @@
 #include "ipc/server_private.h"
 
 #include "core/clock.h"
+#include "core/condition.h"
 #include "core/signature.h"
 
 #include <string.h>
@@ -12,10 +13,7 @@ enum status queue_init(struct queue *queue, const struct queue_limits *limits)
     queue->next_deadline_ns = CLOCK_NEVER;
     if (pthread_mutex_init(&queue->lock, NULL))
         return STATUS_NO_MEMORY;
-    if (pthread_cond_init(&queue->changed, NULL)) {
-        (void) pthread_mutex_destroy(&queue->lock);
-        return STATUS_NO_MEMORY;
-    }
+    condition_init(&queue->changed);
     return STATUS_OK;
 }
 

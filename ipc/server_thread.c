@@ -9,8 +9,10 @@
 /* How often those that run are looked after. */
 #define HANGING_LOOK_NS (250 * NS_PER_MS)
 
-/* How long the end waits for threads that have nothing to do any more. */
+/* How long the end waits for threads that have a request, which has had its time. Those that have
+ * none leave as soon as the scheduler lets them. */
 #define THREADS_END_MS 200
+#define THREADS_LOOK_NS (20 * NS_PER_MS)
 
 static void run_job(struct worker *worker, struct job *job)
 {
@@ -128,20 +130,26 @@ void threads_replace_lost(struct server *server)
         log_debug("server.thread", "reason=%s", LOG_VALUE(error.message));
 }
 
+static unsigned count_busy_locked(const struct server *server)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(server->workers); i++)
+        count += server->workers[i].alive && atomic_load(&server->workers[i].started_ns) != 0;
+    return count;
+}
+
 static unsigned wait_for_end(struct server *server)
 {
     struct queue *queue = &server->queue;
-    struct timespec until;
-
-    (void) clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += THREADS_END_MS * (long) NS_PER_MS;
-    until.tv_sec += until.tv_nsec / (long) NS_PER_SECOND;
-    until.tv_nsec %= (long) NS_PER_SECOND;
+    uint64_t until_ns = clock_deadline_ms(THREADS_END_MS);
 
     pthread_mutex_lock(&queue->lock);
     while (queue->threads_alive > 0 &&
-           pthread_cond_timedwait(&queue->changed, &queue->lock, &until) == 0)
-        continue;
+           (clock_remaining_ms(until_ns) > 0 || count_busy_locked(server) < queue->threads_alive)) {
+        struct timespec until = clock_real_after(THREADS_LOOK_NS);
+        (void) pthread_cond_timedwait(&queue->changed, &queue->lock, &until);
+    }
     unsigned alive = queue->threads_alive;
     pthread_mutex_unlock(&queue->lock);
     return alive;
