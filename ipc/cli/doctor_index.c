@@ -38,6 +38,23 @@ static bool lies_in(const char *path, const char *directory)
     return strncmp(path, directory, size) == 0 && (path[size] == '/' || path[size] == '\0');
 }
 
+/* Where the agent refuses it: everything below these is taken for users, agents and their facts. */
+static bool lies_among_memories(const struct doctor *doctor, const char *path)
+{
+    static const char *const parts[] = {"users", "agents"};
+    char data[PATH_MAX];
+    char index[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        int length = snprintf(data, sizeof data, "%s/%s", doctor->volume_path, parts[i]);
+        if (length > 0 && (size_t) length < sizeof data &&
+            (lies_in(path, data) || lies_in(doctor->index, data)))
+            return true;
+    }
+    return strcmp(path, doctor->volume_path) == 0 && realpath(doctor->index, index) &&
+           strcmp(index, path) == 0;
+}
+
 static void check_place(struct doctor *doctor, const char *path)
 {
     struct mount mount;
@@ -49,6 +66,10 @@ static void check_place(struct doctor *doctor, const char *path)
                     "index.allow_network: true, at your own risk)",
                     "%s is on %s (%s), where SQLite's locks and shared memory may not work",
                     doctor->index, mount.type, mount_kind_name(mount.kind));
+    else if (lies_among_memories(doctor, path))
+        doctor_find(doctor, LEVEL_ERROR, "index",
+                    "set index.path to a directory outside of the volume",
+                    "%s lies among the memories, where the agent refuses it", doctor->index);
     else if (lies_in(path, doctor->volume_path))
         doctor_find(doctor, LEVEL_WARNING, "index",
                     "set index.path to a directory outside of the volume",

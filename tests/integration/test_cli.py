@@ -812,6 +812,9 @@ class Doctor(Case):
         report = self.examine(0, os.path.join(self.volume, ".retrieval"))
         self.assertEqual(self.levels(report, "index"), ["warning"])
         self.assertEqual(report["worst"], "warning")
+        for place in ("", "users/i", "agents/i"):
+            report = self.examine(1, os.path.join(self.volume, place))
+            self.assertEqual(self.levels(report, "index")[0], "error", place)
         neighbour = self.volume + "-index"
         self.assertEqual(self.levels(self.examine(0, neighbour), "index"), ["ok"])
 
