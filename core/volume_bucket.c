@@ -2,6 +2,7 @@
 
 #include "core/journal.h"
 #include "core/manifest.h"
+#include "core/volume_private.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -276,6 +277,20 @@ static bool is_listed_dir(const struct listing *listing, const char *name)
     return entry && entry->is_dir;
 }
 
+/* People look for the place from the volume's root. `agent`, `name`: "" where it was not so deep.
+ */
+static enum status error_in_agents(struct error *error, enum status status,
+                                   const struct scope *scope, const char *agent, const char *name)
+{
+    char bucket[SCOPE_PATH_MAX];
+    char path[2 * SCOPE_PATH_MAX];
+
+    scope_bucket_path(scope, bucket);
+    (void) snprintf(path, sizeof path, "%s/%s%s%s%s%s", bucket, AGENTS_DIR, *agent ? "/" : "",
+                    agent, *name ? "/" : "", name);
+    return volume_error_at(error, status, path);
+}
+
 enum status bucket_find_facts(struct bucket_table *table, const struct scope *scope, int bucket_fd,
                               struct facts_place *ret, struct error *error)
 {
@@ -290,18 +305,23 @@ enum status bucket_find_facts(struct bucket_table *table, const struct scope *sc
         return STATUS_STALE;
     if (status == STATUS_OK)
         status = volume_list_fd(table->volume, agents, &listing, error);
-    if (status == STATUS_OK)
-        status = list_listed_dir(table->volume, agents, &listing, scope->agent, &agent,
-                                 &place.agent, &place.has_agent, error);
-    if (status == STATUS_OK && strcmp(scope->agent, SCOPE_DEFAULT_AGENT) == 0 &&
+    if (status != STATUS_OK)
+        return error_in_agents(error, status, scope, "", "");
+    status = list_listed_dir(table->volume, agents, &listing, scope->agent, &agent, &place.agent,
+                             &place.has_agent, error);
+    if (status != STATUS_OK)
+        return error_in_agents(error, status, scope, scope->agent, "");
+    if (strcmp(scope->agent, SCOPE_DEFAULT_AGENT) == 0 &&
         is_listed_dir(&listing, SCOPE_LEGACY_AGENT))
         status = list_listed_dir(table->volume, agents, &listing, SCOPE_LEGACY_AGENT, &lead,
                                  &place.lead, &place.has_lead, error);
-    if (status == STATUS_OK && place.has_agent)
+    if (status != STATUS_OK)
+        return error_in_agents(error, status, scope, SCOPE_LEGACY_AGENT, "");
+    if (place.has_agent)
         status =
             open_listed_dir(table->volume, agent, &place.agent, FACTS_DIR, &place.facts_fd, error);
     if (status != STATUS_OK)
-        return status;
+        return error_in_agents(error, status, scope, scope->agent, FACTS_DIR);
     *ret = place_take(&place);
     return STATUS_OK;
 }

@@ -205,7 +205,12 @@ static void make_link(const char *name, const char *target)
 
 Test(volume_bucket, what_lies_in_a_directorys_place_is_not_nothing)
 {
-    static const char *const scopes[] = {"u/file", "u/odd", "u/linked", "u/inside"};
+    static const struct {
+        const char *scope, *path;
+    } rows[] = {{"u/file", "users/u/agents/file"},
+                {"u/odd", "users/u/agents/odd/facts"},
+                {"u/linked", "users/u/agents/linked"},
+                {"u/inside", "users/u/agents/inside/facts"}};
 
     temp_volume_make_dir(temp, "users/u/agents/odd");
     temp_volume_make_dir(temp, "users/u/agents/inside");
@@ -214,9 +219,10 @@ Test(volume_bucket, what_lies_in_a_directorys_place_is_not_nothing)
     make_link("users/u/agents/linked", "odd");
     make_link("users/u/agents/inside/facts", "../odd");
     temp_volume_write(temp, "users/u/agents/lead-agent", "", 0);
-    for (size_t i = 0; i < ARRAY_SIZE(scopes); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         AUTO_PLACE struct facts_place place = FACTS_PLACE_NONE;
-        cr_expect(find_facts(scopes[i], &place) == STATUS_DENIED, "%s", scopes[i]);
+        cr_expect(find_facts(rows[i].scope, &place) == STATUS_DENIED, "%s", rows[i].scope);
+        cr_expect_str_eq(error.path, rows[i].path);
     }
     AUTO_PLACE struct facts_place place = FACTS_PLACE_NONE;
     cr_expect(find_facts("u/-", &place) == STATUS_OK, "the earlier place of the default agent");
