@@ -1,7 +1,7 @@
 #include "backends/deermem_usage.h"
 
-#include "core/json_text.h"
 #include "core/condition.h"
+#include "core/json_text.h"
 #include "core/log.h"
 #include "core/thread_join.h"
 #include "core/usage_log.h"
