@@ -95,7 +95,8 @@ enum status index_sqlite_error(struct index *index, const struct index_connectio
     const char *message = current ? sqlite3_errmsg(connection->db) : sqlite3_errstr(result);
     enum status status = status_of_sqlite(result, message);
 
-    if (index_mapping_has_lost()) {
+    if (index_mapping_has_lost()) { /* whatever else SQLite makes of it */
+        status = STATUS_CORRUPT;
         message = LOST_PAGE_TEXT;
         index_mapping_forget();
     }

@@ -163,7 +163,7 @@ Test(fact_walk, paths_longer_than_it_keeps_are_left_out)
     for (unsigned i = 0; i < 5; i++) {
         size_t used = strlen(directory);
         memset(directory + used, 'd', 200);
-        (void) strcpy(directory + used + 200, "/");
+        (void) snprintf(directory + used + 200, sizeof directory - used - 200, "/");
     }
     memset(id, 'f', 200);
     id[200] = '\0';

@@ -563,6 +563,17 @@ Test(index_db, nothing_is_answered_from_a_lost_page_that_looks_sound)
     expect_lost_page(&fixture, STATUS_CORRUPT);
 }
 
+Test(index_db, a_lost_page_is_damage_whatever_else_failed)
+{
+    AUTO_FIXTURE struct fixture fixture;
+
+    fixture_create(&fixture);
+    fill(&fixture, 3);
+    meet_lost_page(&fixture);
+    expect_lost_page(&fixture, index_sqlite_error(fixture.index, &fixture.index->writer,
+                                                  SQLITE_BUSY, "write the index", NULL));
+}
+
 Test(index_db, nothing_is_committed_on_a_lost_page_that_looks_sound)
 {
     AUTO_FIXTURE struct fixture fixture;

@@ -36,8 +36,10 @@ Test(yaml_surrogate, a_text_that_has_all_of_them_is_refused)
     struct error error = {0};
     char text[256] = "\\udc00";
 
-    for (unsigned i = 0; i < 16; i++)
-        (void) sprintf(text + strlen(text), " \\uf8d%x", i);
+    for (unsigned i = 0; i < 16; i++) {
+        size_t used = strlen(text);
+        (void) snprintf(text + used, sizeof text - used, " \\uf8d%x", i);
+    }
     cr_expect_eq(hide(text, &surrogate, &error), STATUS_CORRUPT);
     cr_expect_str_eq(error.message, "too many private characters");
     cr_expect(surrogate.bytes == NULL);
