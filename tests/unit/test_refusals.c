@@ -129,21 +129,10 @@ static void set_up(void)
 {
     is_test = true;
     allocations_ask(refuses_memory);
-    store = temp_store_create();
-    store->options.calls = temp_calls();
-    captured_log_start();
+    write_set_up();
 }
 
-static void tear_down(void)
-{
-    captured_log_stop();
-    pause_reset();
-    temp_calls_reset();
-    writer_destroy(&writer);
-    temp_store_destroy(&store);
-}
-
-TestSuite(refusals, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(refusals, .init = set_up, .fini = write_tear_down, .timeout = 300);
 
 static bool tells_of_memory(enum status status)
 {

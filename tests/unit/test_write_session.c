@@ -12,23 +12,7 @@ static void open_store(void)
     cr_assert_eq(writer_create(store->store, &options, &writer), STATUS_OK);
 }
 
-static void set_up(void)
-{
-    store = temp_store_create();
-    store->options.calls = temp_calls();
-    captured_log_start();
-}
-
-static void tear_down(void)
-{
-    captured_log_stop();
-    pause_reset();
-    temp_calls_reset();
-    writer_destroy(&writer);
-    temp_store_destroy(&store);
-}
-
-TestSuite(write_session, .init = set_up, .fini = tear_down, .timeout = 60);
+TestSuite(write_session, .init = write_set_up, .fini = write_tear_down, .timeout = 60);
 
 #define USUAL "f1=one f2=two"
 
@@ -566,8 +550,8 @@ Test(write_session, several_commits_come_into_the_index_in_their_order)
         cr_expect_eq(temp_volume_revision(store->volume, "u"), base + 3);
         EXPECT_ASK(store, "u/a u/b", "f1=one f2=two g1=bee s1=session s2=session s3=session",
                    "fresh fresh", 0);
-        tear_down();
-        set_up();
+        write_tear_down();
+        write_set_up();
     }
 }
 
@@ -655,8 +639,8 @@ static void race_two_nodes(enum store_locks locks, enum pause_point point)
     write_result_destroy(&result);
     job_destroy(&here);
     close_other_node();
-    tear_down();
-    set_up();
+    write_tear_down();
+    write_set_up();
 }
 
 Test(write_session, two_nodes_never_make_the_same_revision)
@@ -732,8 +716,8 @@ Test(write_session, every_kind_of_volume_is_written_alike)
         store->options.force_kind = &kind;
         open_empty();
         live_through("u/a", "u");
-        tear_down();
-        set_up();
+        write_tear_down();
+        write_set_up();
     }
 }
 

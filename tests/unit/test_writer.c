@@ -19,22 +19,11 @@ static void open_patient_writer(void)
 
 static void set_up(void)
 {
-    store = temp_store_create();
+    write_set_up();
     store->options.request_threads = JOBS + 1;
-    store->options.calls = temp_calls();
-    captured_log_start();
 }
 
-static void tear_down(void)
-{
-    captured_log_stop();
-    pause_reset();
-    temp_calls_reset();
-    writer_destroy(&writer);
-    temp_store_destroy(&store);
-}
-
-TestSuite(writer, .init = set_up, .fini = tear_down, .timeout = 60);
+TestSuite(writer, .init = set_up, .fini = write_tear_down, .timeout = 60);
 
 Test(writer, an_own_write_is_found_without_a_refresh)
 {

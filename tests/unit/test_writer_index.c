@@ -15,23 +15,7 @@ static void open_store(void)
     cr_assert_eq(writer_create(store->store, &options, &writer), STATUS_OK);
 }
 
-static void set_up(void)
-{
-    store = temp_store_create();
-    store->options.calls = temp_calls();
-    captured_log_start();
-}
-
-static void tear_down(void)
-{
-    captured_log_stop();
-    pause_reset();
-    temp_calls_reset();
-    writer_destroy(&writer);
-    temp_store_destroy(&store);
-}
-
-TestSuite(writer_index, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(writer_index, .init = write_set_up, .fini = write_tear_down, .timeout = 120);
 
 #define COUNTER(name) atomic_load(&store->store->counters.name)
 

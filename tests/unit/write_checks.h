@@ -1,6 +1,6 @@
 /* tests/unit/write_checks.h - wishes of one fact each, given to a writer alone or from threads.
  *
- * A test program sets `store` and `writer` before it uses them.
+ * `store` is made by write_set_up(); `writer` is set before it is used.
  */
 #ifndef MEMSYNC_TESTS_WRITE_CHECKS_H
 #define MEMSYNC_TESTS_WRITE_CHECKS_H
@@ -13,6 +13,23 @@
 
 static struct temp_store *store;
 static struct writer *writer;
+
+/* The store is opened by whoever knows its volume, with other options if need be. */
+static UNUSED void write_set_up(void)
+{
+    store = temp_store_create();
+    store->options.calls = temp_calls();
+    captured_log_start();
+}
+
+static UNUSED void write_tear_down(void)
+{
+    captured_log_stop();
+    pause_reset();
+    temp_calls_reset();
+    writer_destroy(&writer);
+    temp_store_destroy(&store);
+}
 
 /* What one write wants. */
 struct wish {
