@@ -30,6 +30,8 @@ enum fact_fault {
     FACT_FAULT_NONE,
     FACT_FAULT_BROKEN,  /* cannot be understood */
     FACT_FAULT_FOREIGN, /* sound, but of another user than the one asked for */
+    FACT_FAULT_REFUSED, /* nobody knows: the right to read it is missing. That passes without a
+                           trace on the file (a ticket is renewed, a server's export mended) */
 };
 
 /* Parses the bytes of the file named `<expected_id>.md` of `scope`. Faults are STATUS_CORRUPT, with

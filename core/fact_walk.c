@@ -329,11 +329,16 @@ static enum status parse_file(const struct fact_walk *walk, const struct file_im
     return look->problem ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+static bool is_refused(const struct error *error)
+{
+    return error->sys_errno == EACCES || error->sys_errno == EPERM;
+}
+
 /* It is looked at again when its stamp changes, so it needs one. */
 static enum status note_broken(const struct fact_walk *walk, int dir_fd, struct file_look *look,
                                const struct error *error)
 {
-    look->fault = FACT_FAULT_BROKEN;
+    look->fault = is_refused(error) ? FACT_FAULT_REFUSED : FACT_FAULT_BROKEN;
     look->problem = strdup(error->message);
     if (!look->problem)
         return STATUS_NO_MEMORY;

@@ -251,6 +251,19 @@ enum status index_list_unsettled(struct index_reader *reader, index_scope_sink s
     return list_scopes(reader, SQL_SCOPE_LIST_UNSETTLED, sink, context, error);
 }
 
+enum status index_list_faulty(struct index_reader *reader, enum fact_fault fault,
+                              index_scope_sink sink, void *context, struct error *error)
+{
+    AUTO_RESET sqlite3_stmt *statement = NULL;
+    int result = index_statement(&reader->connection, SQL_SCOPE_LIST_FAULT, &statement);
+
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_int(statement, 1, (int) fault);
+    if (result != SQLITE_OK)
+        return index_rows_error(reader, result, "list the scopes", error);
+    return each_scope(reader, statement, sink, context, error);
+}
+
 enum status index_list_bucket(struct index_reader *reader, bool has_user, const char *bucket,
                               index_scope_sink sink, void *context, struct error *error)
 {

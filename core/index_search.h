@@ -136,6 +136,10 @@ MUST_CHECK enum status index_list_scopes(struct index_reader *reader, index_scop
 MUST_CHECK enum status index_list_unsettled(struct index_reader *reader, index_scope_sink sink,
                                             void *context, struct error *error);
 
+/* Those with a file that is kept out for `fault`. */
+MUST_CHECK enum status index_list_faulty(struct index_reader *reader, enum fact_fault fault,
+                                         index_scope_sink sink, void *context, struct error *error);
+
 /* The scopes of one bucket directory ("" = root without users). */
 MUST_CHECK enum status index_list_bucket(struct index_reader *reader, bool has_user,
                                          const char *bucket, index_scope_sink sink, void *context,

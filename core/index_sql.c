@@ -37,6 +37,9 @@ static const char *const statement_texts[SQL_COUNT] = {
         "SELECT " SCOPE_COLUMNS " FROM scope WHERE id IN (SELECT scope_id FROM seen "
         "INDEXED BY seen_special WHERE " INDEX_SEEN_SPECIAL " AND clean = 0 AND ctime <> 0) "
         "ORDER BY id",
+    [SQL_SCOPE_LIST_FAULT] =
+        "SELECT " SCOPE_COLUMNS " FROM scope WHERE id IN (SELECT scope_id FROM seen "
+        "INDEXED BY seen_fault WHERE fault <> 0 AND fault = ?1) ORDER BY id",
     [SQL_SCOPE_LIST_BUCKET] = "SELECT " SCOPE_COLUMNS " FROM scope WHERE bucket = ?1 ORDER BY id",
 
     [SQL_FACT_BY_PATH] = "SELECT id, document FROM fact WHERE scope_id = ?1 AND path = ?2",

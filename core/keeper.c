@@ -336,18 +336,32 @@ static enum status look_again_later(void *context, const struct scope *scope,
                                  clock_deadline_ms(settle_ms + 1));
 }
 
-/* Second looks that the agent before us did not live to take. Where look-ups are safe a compare
- * sees what they would. */
-static void take_over_second_looks(struct keeper *keeper)
+static enum status look_again_now(void *context, const struct scope *scope,
+                                  const struct index_scope *state)
+{
+    struct keeper *keeper = context;
+    uint64_t number;
+
+    (void) state;
+    return refresh_request(keeper->store->refreshes, scope, REFRESH_BACKGROUND, REFRESH_WISH_SETTLE,
+                           &number);
+}
+
+/* Looks that the agent before us did not live to take: at files that nobody was allowed to read,
+ * and the second ones where look-ups are not safe (elsewhere a compare sees what they would). */
+static void take_over_looks(struct keeper *keeper)
 {
     struct index_reader *reader = NULL;
 
-    if (volume_lookups_are_safe(keeper->store->volume) ||
-        index_reader_create(keeper->store->index, &reader, NULL) != STATUS_OK)
+    if (index_reader_create(keeper->store->index, &reader, NULL) != STATUS_OK)
         return;
     if (index_begin(reader, NULL) == STATUS_OK) {
-        if (index_list_unsettled(reader, look_again_later, keeper, NULL) != STATUS_OK)
-            log_debug("watch.scopes", "what=\"not all second looks were taken over, ignoring\"");
+        enum status status =
+            index_list_faulty(reader, FACT_FAULT_REFUSED, look_again_now, keeper, NULL);
+        if (status == STATUS_OK && !volume_lookups_are_safe(keeper->store->volume))
+            status = index_list_unsettled(reader, look_again_later, keeper, NULL);
+        if (status != STATUS_OK)
+            log_debug("watch.scopes", "what=\"not all looks were taken over, ignoring\"");
         index_end(reader);
     }
     index_reader_destroy(&reader);
@@ -388,7 +402,7 @@ static void look_at_everything(struct keeper *keeper)
              (clock_monotonic_ns() - begun_ns) / NS_PER_MS);
     names_destroy(&pass.buckets);
     if (!keeper->first_pass_done)
-        take_over_second_looks(keeper);
+        take_over_looks(keeper);
     keeper->first_pass_done = true;
 }
 

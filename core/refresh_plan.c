@@ -468,7 +468,8 @@ enum status refresh_plan_file_read(struct refresh_plan *plan, plan_entry file,
     entry->fault = fault;
     entry->digest = digest;
     take_stamp(entry, stamp, looked_ns);
-    entry->clean = racy_is_settled(entry->since_ns, looked_ns, plan->options.settle_ns);
+    entry->clean = fault != FACT_FAULT_REFUSED &&
+                   racy_is_settled(entry->since_ns, looked_ns, plan->options.settle_ns);
     entry->reread = false;
     return STATUS_OK;
 }
@@ -490,6 +491,11 @@ static bool seen_changed(const struct entry *entry)
            !file_stamp_equal(&entry->base.stamp, &entry->stamp) ||
            entry->base.digest != entry->digest ||
            (!entry->is_dir && entry->base.has_row != (entry->fault == FACT_FAULT_NONE));
+}
+
+static bool is_refused(const struct entry *entry)
+{
+    return !entry->is_dir && entry->fault == FACT_FAULT_REFUSED;
 }
 
 static void finish_entry(const struct refresh_plan *plan, const struct entry *entry,
@@ -515,7 +521,9 @@ static void finish_entry(const struct refresh_plan *plan, const struct entry *en
             result->put[result->put_count++] = (struct plan_row){entry->path, entry->fact};
     }
     /* Where directories' times mean nothing no later look makes them mean more. */
-    if (!entry->clean && (!entry->is_dir || plan->options.directory_times_work))
+    if (is_refused(entry))
+        result->refused = true;
+    else if (!entry->clean && (!entry->is_dir || plan->options.directory_times_work))
         result->unsettled = true;
     if (seen_changed(entry))
         result->seen[result->seen_count++] = (struct seen_entry){

@@ -118,6 +118,7 @@ struct plan_result {
     struct seen_entry *seen;
     size_t seen_count;
     bool unsettled; /* some stamps may not be trusted yet: worth another look after W */
+    bool refused;   /* some files may not be read now: worth another look after a while */
     size_t files;   /* all fact files of the scope */
     size_t broken;  /* of them without a row */
 };

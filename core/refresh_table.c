@@ -38,14 +38,14 @@ struct refresh_slot {
     uint64_t begun_ns;
     uint64_t due_ns;   /* the earlier one of the two below; 0: no run is due later */
     size_t heap_at;    /* where it is in the table's `delayed`; only with due_ns */
-    uint64_t retry_ns; /* a run that failed is tried again then; 0: none */
+    uint64_t retry_ns; /* a run that failed or was refused files is tried again then; 0: none */
     unsigned retry_wishes;
     bool put_off;     /* a background request waits for that run (back-off) */
     uint64_t look_ns; /* another look was asked for, not before that; 0: none */
     unsigned look_wishes;
     uint64_t relist_ns;     /* and one with REFRESH_WISH_RELIST then, later than that; 0: none */
     unsigned relist_wishes; /* of one that is due by now and has not begun; 0: none is */
-    unsigned failures;
+    unsigned failures, refusals; /* in a row */
     unsigned waiters;
     bool is_late; /* it is in the table's `lately` */
     void *result; /* bytes of a struct refresh_result; NULL: none, or no memory for it */
@@ -532,6 +532,7 @@ static void begin_locked(struct refresh_table *table, struct refresh_slot *slot,
         .wishes = slot->wishes,
         .number = slot->running_number,
         .racy = &slot->racy,
+        .refusals = slot->refusals,
         .failures = slot->failures,
         .slot = slot,
     };
@@ -685,14 +686,27 @@ static unsigned failures_after(const struct refresh_slot *slot, enum status stat
     return slot->failures + !slot->retry_ns;
 }
 
+static bool was_done(const struct refresh_result *result)
+{
+    return result->status == STATUS_OK && result->installed;
+}
+
+/* Runs in between that found the rows in step have not looked at the files. */
+static unsigned refusals_after(const struct refresh_slot *slot, const struct refresh_result *result)
+{
+    if (!was_done(result))
+        return slot->refusals;
+    return result->refused ? slot->refusals + !slot->retry_ns : 0;
+}
+
 /* The run is tried again; without memory the next request has to do. */
-static void retry_locked(struct refresh_table *table, struct refresh_slot *slot,
-                         const struct refresh_run *run, uint64_t retry_ns)
+static void retry_locked(struct refresh_table *table, struct refresh_slot *slot, unsigned wishes,
+                         uint64_t retry_ns)
 {
     if (!slot->retry_ns && delay_locked(table, slot, retry_ns))
         slot->retry_ns = retry_ns;
     if (slot->retry_ns)
-        slot->retry_wishes |= run->wishes; /* what was wanted is wanted still */
+        slot->retry_wishes |= wishes;
 }
 
 void refresh_done(struct refresh_table *table, struct refresh_run *run,
@@ -703,11 +717,14 @@ void refresh_done(struct refresh_table *table, struct refresh_run *run,
     slot->ended_number = run->number;
     keep_result(slot, result);
     slot->failures = failures_after(slot, result->status);
+    slot->refusals = refusals_after(slot, result);
     table->running--;
+    /* What a failed run wanted is wanted still; one that was refused files has done it. */
     if (retry_ns)
-        retry_locked(table, slot, run, retry_ns);
+        retry_locked(table, slot, was_done(result) ? REFRESH_WISH_SETTLE : run->wishes, retry_ns);
     bool again = slot->state == SLOT_AGAIN;
-    if (again && retry_ns && slot->retry_ns && slot->urgency == REFRESH_BACKGROUND) {
+    if (again && retry_ns && !was_done(result) && slot->retry_ns &&
+        slot->urgency == REFRESH_BACKGROUND) {
         put_off(slot, slot->wishes);
         slot->wishes = 0;
         again = false;
@@ -818,6 +835,7 @@ void refresh_table_counts(struct refresh_table *table, struct refresh_table_coun
         .wanted_urgent = table->urgent.length,
         .wanted_background = table->background.length + table->relists.length,
         .delayed = table->delayed_count,
+        .next_due_ns = table->delayed_count > 0 ? table->delayed[0]->due_ns : 0,
         .running = table->running,
         .oldest_running_ns = oldest_ns,
     };

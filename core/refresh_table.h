@@ -45,6 +45,7 @@ struct refresh_result {
     bool installed;       /* rows, seen entries or the mark were written */
     bool manifest_absent; /* the snapshot found no manifest, but facts or data in an earlier layout:
                              no signature can prove them */
+    bool refused; /* some files could not be read for want of a right, which may come back */
     uint64_t files_read;
     uint64_t facts, broken;
     uint64_t took_ns;
@@ -81,6 +82,7 @@ struct refresh_run {
     unsigned wishes;
     uint64_t number;
     struct racy *racy; /* the scope's; the run's owner alone uses it until refresh_done() */
+    unsigned refusals; /* the same of runs that were refused some files */
     unsigned failures; /* first runs and retries of this scope that failed in a row before this
                           one; meeting a commit under way begins anew with 1 */
     struct refresh_slot *slot;
@@ -105,7 +107,8 @@ void refresh_ask_to_yield(struct refresh_table *table, const struct scope *scope
 /* Whether somebody has asked for that. */
 bool refresh_must_yield(struct refresh_table *table, const struct refresh_run *run);
 
-/* The run has ended. `retry_ns` not 0: try again then (a failed run). */
+/* The run has ended. `retry_ns` not 0: try again then, after a run that failed; or look again then,
+ * after one that was refused files. */
 void refresh_done(struct refresh_table *table, struct refresh_run *run,
                   const struct refresh_result *result, uint64_t retry_ns);
 
@@ -121,6 +124,7 @@ void refresh_table_stop(struct refresh_table *table);
 struct refresh_table_counts {
     uint64_t slots; /* with something to do or to wait for */
     uint64_t wanted_urgent, wanted_background, delayed, running;
+    uint64_t next_due_ns;       /* when the first of the delayed ones is due; 0: there is none */
     uint64_t oldest_running_ns; /* how long the oldest run is under way; 0: none */
 };
 void refresh_table_counts(struct refresh_table *table, struct refresh_table_counts *ret);

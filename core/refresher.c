@@ -285,6 +285,7 @@ static enum status publish(struct refresh *refresh, const struct base *base,
     refresh->result->files_read = refresh->counts.files_read;
     refresh->result->manifest_absent =
         refresh->snapshot.live.mark.signature.absent && !is_empty(refresh, &result);
+    refresh->result->refused = result.refused;
     refresh->unsettled = result.unsettled;
     refresh->manifest_moved =
         !base->in_index || !base->row.synced.known ||
@@ -494,6 +495,17 @@ static uint64_t retry_time(enum status status, unsigned failures)
     return clock_deadline_ms(wait_ms < RETRY_LONGEST_MS ? wait_ms : RETRY_LONGEST_MS);
 }
 
+/* When the run is to be followed by another; 0: by none. A right that is missing comes back without
+ * a trace on the volume, so nothing else would tell. */
+static uint64_t next_try(const struct refresh *refresh)
+{
+    const struct refresh_result *result = refresh->result;
+
+    if (result->status != STATUS_OK || refresh->yields)
+        return retry_time(result->status, refresh->run->failures);
+    return result->refused ? retry_time(STATUS_OK, refresh->run->refusals) : 0;
+}
+
 /* A change that was just read from a volume whose listings may be cached: an old listing under a
  * new manifest looks like any other, so everything is listed once more when the cache must have
  * forgotten it. */
@@ -568,8 +580,7 @@ static void run_it(struct store *store, struct index_reader *reader, struct refr
         build_progress_refreshed(store->progress, &run->scope, status, result.facts);
     snapshot_destroy(&refresh.snapshot);
     *ret = result;
-    refresh_done(store->refreshes, run, &result,
-                 status == STATUS_OK && !refresh.yields ? 0 : retry_time(status, run->failures));
+    refresh_done(store->refreshes, run, &result, next_try(&refresh));
 }
 
 void refresher_run(struct store *store, struct index_reader *reader, struct refresh_run *run,

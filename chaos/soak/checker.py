@@ -19,6 +19,7 @@ FRESH = ("fresh", "refreshed")
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 EVER = float("inf")
+REFUSAL_TOLD_S = 30  # so long after a refusal has passed it may still be told
 SHOWN = 8  # violations of one invariant that are told
 WIDTH = 600  # of an operation that is told
 
@@ -101,6 +102,7 @@ class Check:
         self.users = {}
         self.written = {}   # token to the write that brought it
         self.told_refused = {}
+        self.refusals = [event for event in self.operations if is_refusal(event)]
         self.ambiguous = 0
         self.sort_out()
 
@@ -135,9 +137,19 @@ class Check:
         if is_nothing_known(read):
             self.counts["nothing known"] += 1
             return
+        if read.get("broken"):
+            self.take_broken(read)
         user = self.user(read["user"])
         user.reads[read["revision"]].append(read)
         user.timeline.is_there(read["revision"], read)
+
+    def take_broken(self, read):
+        """Nobody writes facts that cannot be understood; some may not be read, for a while."""
+        self.counts["broken"] += 1
+        if not any(event["where"] in ("all", read["node"]) and event["begin"] <= end_of(read)
+                   and read["begin"] <= event["end"] + REFUSAL_TOLD_S * NS_PER_S for event in self.refusals):
+            self.blame("broken", f"facts of {read['user']}/{read['agent']} cannot be read, which nobody has refused",
+                       read)
 
     def take_write(self, write):
         user = self.user(write["user"])
@@ -261,9 +273,7 @@ class Check:
         facts = dict(before.facts)
         for write in writes:
             if write.agent:
-                kept = {} if write.replace else facts.get(write.agent, {})
-                facts[write.agent] = {**{fact_id: token for fact_id, token in kept.items()
-                                         if fact_id not in write.remove}, **write.set}
+                facts[write.agent] = write.change(facts.get(write.agent, {}))
         for read in user.reads.get(revision, []):
             if is_whole(read):
                 facts[read["agent"]] = dict(read["facts"])
@@ -443,7 +453,7 @@ class Check:
         revisions = sum(max(user.states, default=0) for user in self.users.values())
         lines = [f"{len(self.operations)} operations, {len(self.users)} users, {revisions} revisions, "
                  f"{self.counts['answers checked']} answers checked"]
-        for title, names in (("states", (*FRESH, "stale", "unverified", "nothing known")),
+        for title, names in (("states", (*FRESH, "stale", "unverified", "nothing known", "broken")),
                              ("writes", ("done", "nothing", "refused", "unknown")),
                              ("errors", sorted(name[6:] for name in self.counts if name.startswith("error ")))):
             prefix = {"writes": "writes ", "errors": "error "}.get(title, "")
@@ -471,8 +481,14 @@ def is_in_step(read, revision, facts):
             and sorted(map(tuple, read["facts"])) == sorted(map(tuple, facts)))
 
 
+def is_refusal(operation):
+    """Somebody may not open some files."""
+    return (operation["kind"] == "event" and operation["what"] == "fail" and operation["operation"] == "open"
+            and "EACCES" in operation["words"])
+
+
 def is_whole(read):
-    return read.get("word") is None and read.get("limit") is None and read.get("id") is None
+    return all(read.get(name) is None for name in ("word", "limit", "id", "broken"))
 
 
 def shows_index(operation):
@@ -502,9 +518,10 @@ def agrees(read, world):
     if read.get("id") is not None:
         return got == {read["id"]: facts.get(read["id"])}
     wanted = [fact_id for fact_id, token in facts.items() if read.get("word") in (None, *words_of(token))]
+    broken = read.get("broken") or 0
     if read.get("limit") is not None:
-        return len(got) >= min(read["limit"], len(wanted))
-    return set(wanted) <= set(got)
+        return len(got) >= min(read["limit"], len(wanted) - broken)
+    return len(set(wanted) - set(got)) <= broken
 
 
 def difference(read, world):

@@ -9,11 +9,13 @@ The first line is the header; the others are told apart by `kind`:
             operation whose answer was lost may still be done)
     read    who, node, begin, end, user, agent, what, freshness, max_staleness_ms (with "bounded"), word (null: all
             facts were asked for), limit (null: all that there are), id (one fact was asked for), and as answered:
-            state, revision, age_ms, reason, facts ([[id, token], ...]), summary (only with get_memory). Or error (a
-            kind) instead of these.
+            state, revision, age_ms, reason, broken (how many facts could not be read), facts ([[id, token], ...]),
+            summary (only with get_memory). Or error (a kind) instead of these.
     write   who, node (null: a third party), begin, end (null: killed), user, agent (null: summaries only), what,
-            effect, needs, outcome, revision, index, error
-    event   what (calm, index deleted, killed, ...), node, begin, end; with "calm" bound_s
+            effect, needs, outcome, revision, index, error, kept (ids of facts that it left, since they could not be
+            read)
+    event   what (calm, index deleted, killed, fail, ...), node, begin, end; with "calm" bound_s; with "fail" where (a
+            node or "all"), operation, words (the error)
     files   user, revision, summary, agents ({agent: [[id, token], ...]}): what lay on the volume at the end
 
 `effect` of a write: set ({id: token}; the id "" is made up by the agent), remove ([id, ...], those that are there),

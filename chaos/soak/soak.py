@@ -64,7 +64,7 @@ from peer import Peer  # noqa: E402
 from process import wait_until  # noqa: E402
 from third_party import Sightings, Surroundings, ThirdParty  # noqa: E402
 from volumes import scratch_directory  # noqa: E402
-from workers import Place, found, run_workers  # noqa: E402
+from workers import Place, answered, found, run_workers  # noqa: E402
 
 AGENTS = (DEFAULT_AGENT, "helper")
 LATE_S = 30.0      # how long after it was given up a request may still be done
@@ -286,7 +286,7 @@ class Round:
                 result = client.rpc("search", user_id=user, agent_name=agent, query=WORD, top_k=1000, freshness=mode,
                                     timeout_ms=10000)
             documents, scope = found(result)
-            told.update({name: scope.get(name) for name in ("state", "revision", "age_ms", "reason")},
+            told.update(answered(scope),
                         facts=[[fact["id"], token_of(user, agent, fact["content"])] for fact in documents])
         except RpcError as error:
             told["error"] = error.kind

@@ -5,6 +5,7 @@ scope decides what there is to change.
 """
 
 import collections
+import os
 import random
 import signal
 import threading
@@ -107,7 +108,7 @@ class Worker:
             return failed is not None
         documents, scope = take(result)
         facts = [[fact["id"], token_of(user, agent, fact["content"])] for fact in documents]
-        answer = {name: scope.get(name) for name in ("state", "revision", "age_ms", "reason")}
+        answer = answered(scope)
         if method == "get_memory":
             answer["summary"] = result["memory"]["user"]["workContext"].get("summary") or None
         self.recorder.write(kind="read", **told, **asked, **answer, facts=facts)
@@ -159,7 +160,7 @@ class Worker:
             told.update(user=scope["user_id"], agent=scope["agent_name"])
             facts = [[hit["fact"]["id"], token_of(told["user"], told["agent"], hit["fact"]["content"])]
                      for hit in result["results"] if is_of(hit["fact"], scope)]
-            answer = {name: scope.get(name) for name in ("state", "revision", "age_ms", "reason")}
+            answer = answered(scope)
             self.recorder.write(kind="read", **told, **asked, **answer, facts=facts)
         return True
 
@@ -175,6 +176,8 @@ class Worker:
         else:
             told.update(outcome="done" if result["changed"] else "nothing", revision=result["revision"],
                         index=result["index"])
+            if result.get("kept"):
+                told["kept"] = [name_of_fact(one["path"]) for one in result["kept"]]
             if result.get("fact_id") and "" in effect.get("set", {}):
                 effect["set"] = {result["fact_id"]: effect["set"][""]}
         self.recorder.write(kind="write", **told)
@@ -274,6 +277,15 @@ class Worker:
             return self.get_memory(user, agent)
         return self.write("clear_memory", user, agent, {"expected_revision": memory["revision"]},
                           {"replace": True}, {"revision": memory["revision"]})
+
+
+def answered(scope):
+    """What is written down of a scope in an answer."""
+    return {name: scope.get(name) for name in ("state", "revision", "age_ms", "reason", "broken")}
+
+
+def name_of_fact(path):
+    return os.path.basename(path).removesuffix(".md")
 
 
 def found(result):

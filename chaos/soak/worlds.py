@@ -63,6 +63,7 @@ class Write:
                     for fact_id, token in (effect.get("set") or {}).items()}
         self.remove = frozenset(effect.get("remove") or ())
         self.replace = bool(effect.get("replace"))
+        self.kept = frozenset(operation.get("kept") or ())
         self.summary = effect.get("summary")
 
     def tokens(self):
@@ -86,8 +87,12 @@ class Write:
         """The agent's facts afterwards; None when it would have been refused."""
         if not fits(self.needs, facts, revision):
             return None
-        after = {} if self.replace else {fact_id: token for fact_id, token in facts.items()
-                                         if fact_id not in self.remove}
+        return self.change(facts)
+
+    def change(self, facts):
+        """The same whatever it needs."""
+        after = {fact_id: token for fact_id, token in facts.items()
+                 if (fact_id in self.kept if self.replace else fact_id not in self.remove)}
         after.update(self.set)
         return after
 

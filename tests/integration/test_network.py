@@ -410,6 +410,26 @@ class Errors(Nodes):
             self.expect(a, self.texts(2), user="u2")
         self.expect_soon(a, self.texts())
 
+    def refuse_a_fact(self, restart):
+        """Its refusal passes, and nothing on the volume moves for it."""
+        a, _ = self.start()
+        others = self.texts(numbers=range(2, 5))
+        with self.net.node(0).fail("open", "*/fact_1.md", "EACCES"):
+            self.peer.commit("u1", changes=[update("fact_1", "amber again")])
+            found = self.expect_soon(a, others)
+            self.assertEqual(found["scopes"][0]["broken"], 1)
+            if restart:
+                a.restart()
+                self.expect_soon(a, others)
+        found = self.expect_soon(a, others + ["amber again"])
+        self.assertNotIn("broken", found["scopes"][0])
+
+    def test_a_fact_that_may_not_be_read_is_told_and_found_when_it_may(self):
+        self.refuse_a_fact(restart=False)
+
+    def test_a_fact_that_might_not_be_read_before_a_restart_is_found_when_it_may(self):
+        self.refuse_a_fact(restart=True)
+
     def test_a_full_volume_changes_nothing(self):
         a, b = self.start()
         made = a.rpc("create_fact", user_id="u1", content="amber before")

@@ -51,6 +51,10 @@ class Tale:
                            "what": "search", "freshness": "strict", "state": state, "revision": revision,
                            "age_ms": None, "reason": None, "facts": [list(fact) for fact in facts.items()], **more})
 
+    def refusal(self, node):
+        return self.add(kind="event", what="fail", node=None, where=node, operation="open", pattern="*.md",
+                        words=["EACCES"])
+
     def calm(self):
         return self.add(kind="event", what="calm", node=None, bound_s=1.0)
 
@@ -110,6 +114,19 @@ class Good(unittest.TestCase):
         tale.write(2, {"f1": "t4"}, begin=begin, needs={"facts": {"f1": "t3"}})
         tale.read(2, {"f1": "t4", "f2": "t2"})
         tale.files(2, a={"f1": "t4", "f2": "t2"})
+        self.accept(tale)
+
+    def test_facts_that_may_not_be_opened_for_a_while(self):
+        tale = Tale()
+        tale.write(1, {"f1": "t1", "f2": "t2"})
+        tale.refusal(node=0)
+        tale.read(1, {"f1": "t1"}, broken=1)
+        tale.read(1, {"f2": "t2"}, broken=1, limit=2)
+        tale.read(1, {}, broken=2)
+        tale.read(1, {"f1": "t1", "f2": "t2"}, node=1)
+        tale.write(2, {"f3": "t3"}, replace=True, kept=["f2"])
+        tale.read(2, {"f2": "t2", "f3": "t3"})
+        tale.files(2, a={"f2": "t2", "f3": "t3"})
         self.accept(tale)
 
     def test_a_lost_answer_may_mean_either(self):
@@ -210,6 +227,35 @@ class Doctored(unittest.TestCase):
         tale = usual()
         tale.marks[mark].update(changes)
         self.reject(tale, wanted)
+
+    # -- what cannot be read --
+
+    def broken(self, facts, told, refused=0, later_s=0):
+        tale = Tale()
+        tale.write(1, {"f1": "t1", "f2": "t2", "f3": "t3"})
+        tale.refusal(refused)
+        tale.now += later_s * 1000 * MS
+        tale.read(1, facts, broken=told)
+        return tale
+
+    def test_more_is_missing_than_is_told_as_broken(self):
+        self.reject(self.broken({"f1": "t1"}, told=1), "torn")
+
+    def test_another_fact_than_was_written_beside_a_broken_one(self):
+        self.reject(self.broken({"f1": "t2", "f3": "t3"}, told=1), "torn")
+
+    def test_broken_although_nobody_refuses(self):
+        self.reject(self.broken({"f1": "t1"}, told=2, refused=1), "broken")
+
+    def test_broken_long_after_the_refusal(self):
+        self.reject(self.broken({"f1": "t1"}, told=2, later_s=31), "broken")
+
+    def test_a_fact_comes_back_that_an_import_has_not_kept(self):
+        tale = Tale()
+        tale.write(1, {"f1": "t1", "f2": "t2"})
+        tale.write(2, {"f3": "t3"}, replace=True, kept=["f2"])
+        tale.read(2, {"f1": "t1", "f2": "t2", "f3": "t3"})
+        self.reject(tale, "resurrection")
 
     # -- fresh is true --
 

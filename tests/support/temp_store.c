@@ -358,10 +358,15 @@ struct refresh_result temp_refresh_join(struct temp_refresh **refresh)
 
 unsigned temp_store_settle(struct temp_store *store)
 {
+    clock_advance_for_test(volume_settle_ns(store->store->volume) + 10 * NS_PER_MS);
+    return temp_store_take_due(store);
+}
+
+unsigned temp_store_take_due(struct temp_store *store)
+{
     struct refresh_table_counts counts;
     unsigned runs = 0;
 
-    clock_advance_for_test(volume_settle_ns(store->store->volume) + 10 * NS_PER_MS);
     refresh_table_counts(store->store->refreshes, &counts);
     for (uint64_t left = counts.delayed + counts.wanted_background; left > 0; left--) {
         struct refresh_run run;

@@ -92,6 +92,10 @@ struct temp_refresh *temp_refresh_start(struct temp_store *store, const char *sc
                                         unsigned wishes);
 struct refresh_result temp_refresh_join(struct temp_refresh **refresh);
 
+/* Takes the runs that are wanted, and those that wait for their time if they have to; returns how
+ * many. */
+unsigned temp_store_take_due(struct temp_store *store);
+
 /* Moves the clock beyond W and takes the second look that is due for what was not settled. Returns
  * how many runs that were. */
 unsigned temp_store_settle(struct temp_store *store);

@@ -706,12 +706,70 @@ Test(refresher, a_fact_that_cannot_be_read_is_kept_out_until_it_can)
     (void) temp_volume_update(store->volume, "u", "a", "f1", "note ONE");
     EXPECT_ASK(store, "u/a", "f2=two", "refreshed", 1);
     (void) temp_store_settle(store);
-    cr_expect_eq(temp_store_settle(store), 0, "it is not looked at for ever");
     temp_calls_reset();
     temp_volume_file(store->volume, path, whole);
     cr_assert(chmod(whole, 0600) == 0); /* its directory does not move */
     (void) temp_volume_summary(store->volume, "u", NULL);
     EXPECT_REFRESHED(store, "u/a", "f1=ONE f2=two");
+}
+
+/* As a ticket that expired does, and is renewed: neither file nor directory nor manifest move. */
+Test(refresher, a_refusal_that_passes_without_a_trace_is_noticed)
+{
+    struct index_scope row;
+
+    store->options.calls = temp_calls();
+    temp_store_usual(store, false);
+    temp_calls_fail(TEMP_CALL_OPEN, "/f1.md", EACCES, 0, 0);
+    (void) temp_volume_update(store->volume, "u", "a", "f1", "note ONE");
+    EXPECT_ASK(store, "u/a", "f2=two", "refreshed", 1);
+    cr_assert(temp_store_row(store, "u/a", &row));
+    cr_expect_eq(row.broken, 1);
+    temp_calls_reset();
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    cr_expect_geq(temp_store_settle(store), 1);
+    EXPECT_ASK(store, "u/a", "f1=ONE f2=two", "fresh", 0);
+    cr_assert(temp_store_row(store, "u/a", &row));
+    cr_expect_eq(row.broken, 0);
+    clock_advance_for_test(120 * NS_PER_SECOND);
+    (void) temp_store_settle(store);
+    cr_expect_eq(temp_store_settle(store), 0, "then nobody looks any more");
+}
+
+/* How many looks there are within so many seconds; none waits for its time. */
+static unsigned looks_within(unsigned seconds)
+{
+    uint64_t end_ns = clock_monotonic_ns() + seconds * NS_PER_SECOND;
+    struct refresh_table_counts counts;
+    unsigned looks = 0;
+
+    for (;;) {
+        refresh_table_counts(store->store->refreshes, &counts);
+        cr_assert_gt(counts.delayed, 0, "nobody will look again");
+        if (counts.next_due_ns > end_ns)
+            break;
+        if (counts.next_due_ns > clock_monotonic_ns())
+            clock_advance_for_test(counts.next_due_ns - clock_monotonic_ns());
+        looks += temp_store_take_due(store);
+    }
+    if (end_ns > clock_monotonic_ns())
+        clock_advance_for_test(end_ns - clock_monotonic_ns());
+    return looks;
+}
+
+Test(refresher, a_refusal_that_lasts_is_looked_at_less_and_less)
+{
+    store->options.calls = temp_calls();
+    temp_store_usual(store, false);
+    temp_calls_fail(TEMP_CALL_OPEN, "/f1.md", EACCES, 0, 0);
+    (void) temp_volume_update(store->volume, "u", "a", "f1", "note ONE");
+    EXPECT_ASK(store, "u/a", "f2=two", "refreshed", 1);
+    unsigned first = looks_within(60);
+    cr_expect(first >= 5 && first <= 8, "%u looks in the first minute", first);
+    (void) looks_within(60);
+    unsigned later = looks_within(240);
+    cr_expect(later >= 3 && later <= 4, "%u looks in four minutes", later);
+    EXPECT_ASK(store, "u/a", "f2=two", "fresh", 0);
 }
 
 Test(refresher, dotfiles_and_foreign_names_are_no_facts_and_nested_directories_are_searched)
