@@ -108,6 +108,18 @@ MUST_CHECK enum status volume_write_marker(struct volume *volume, struct error *
 MUST_CHECK enum status volume_check_identity(struct volume *volume, bool *ret_same,
                                              struct error *error);
 
+/* Which directory is the root: what holds for one handle of it. */
+struct volume_root_id {
+    uint64_t device, inode;
+};
+
+/* Of the root in use. */
+struct volume_root_id volume_root_id(const struct volume *volume);
+
+/* Whether the path leads to that directory still: one look, whose answer may come from the mount's
+ * caches. False also where nobody can tell. Cheap enough for every commit; any thread. */
+bool volume_root_is_at_path(const struct volume *volume, struct volume_root_id id);
+
 /* Takes what lies at the path now as the volume from here on. */
 MUST_CHECK enum status volume_accept(struct volume *volume, struct error *error);
 

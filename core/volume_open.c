@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
@@ -234,6 +235,25 @@ enum status volume_check_identity(struct volume *volume, bool *ret_same, struct 
     }
     *ret_same = same;
     return STATUS_OK;
+}
+
+struct volume_root_id volume_root_id(const struct volume *volume)
+{
+    const struct volume_root *root = atomic_load_explicit(&volume->root, memory_order_acquire);
+
+    return (struct volume_root_id){.device = root->device, .inode = root->inode};
+}
+
+bool volume_root_is_at_path(const struct volume *volume, struct volume_root_id id)
+{
+    struct stat status;
+    int failed;
+
+    volume_count_operations(1);
+    volume_call_begin(volume, "stat", -1, volume->path);
+    failed = stat(volume->path, &status);
+    volume_call_end();
+    return !failed && status.st_dev == id.device && status.st_ino == id.inode;
 }
 
 enum status volume_accept(struct volume *volume, struct error *error)

@@ -77,6 +77,20 @@ static enum status open_bucket(struct write_session *session, bool only_looks, s
     return volume_error_at(error, status, path);
 }
 
+/* Another directory may have taken the volume's place since somebody looked at it; what is written
+ * to the one that we hold open nobody would ever read. */
+static enum status check_place(struct write_session *session, struct error *error)
+{
+    const struct volume *volume = session->store->volume;
+
+    session->root = volume_root_id(volume);
+    if (volume_root_is_at_path(volume, session->root))
+        return STATUS_OK;
+    enum status status = store_check_volume(session->store, error);
+    session->root = volume_root_id(volume);
+    return status;
+}
+
 /* For the lock, which could not be had. */
 static enum status refuse_lock(enum status status, struct error *error)
 {
@@ -267,6 +281,8 @@ enum status write_session_begin(const struct write_session_options *options,
     enum status status = check_writable(options->store, error);
     if (status == STATUS_OK)
         status = reserve_lock(ret, deadline_ns, error);
+    if (status == STATUS_OK)
+        status = check_place(ret, error);
     if (status == STATUS_OK)
         status = open_bucket(ret, options->only_looks, error);
     if (status == STATUS_OK && ret->bucket_fd < 0) {
@@ -463,6 +479,18 @@ static enum status advance_without_change(struct write_session *session, const s
     return STATUS_OK;
 }
 
+/* After a commit: it is not acknowledged when it may lie where nobody reads. */
+static enum status confirm_place(struct write_session *session, struct error *error)
+{
+    if (volume_root_is_at_path(session->store->volume, session->root))
+        return STATUS_OK;
+    (void) !store_check_volume(session->store, NULL); /* it is told and suspended, or found again */
+    (void) error_set(error, STATUS_UNAVAILABLE, NULL,
+                     "unconfirmed: the volume's directory was replaced meanwhile");
+    error_add_member(error, "reason", "\"unconfirmed\"");
+    return STATUS_UNAVAILABLE;
+}
+
 /* `ret`: what the index is to hear; the caller's. */
 static enum status commit(struct write_session *session, const struct draft *draft, bool was_empty,
                           struct pending_install **ret, struct error *error)
@@ -503,6 +531,9 @@ static enum status commit(struct write_session *session, const struct draft *dra
         return status;
     }
     atomic_fetch_add(&session->store->counters.commits, 1);
+    status = confirm_place(session, error);
+    if (status != STATUS_OK)
+        return status;
     const struct file_image written = {
         .bytes = plan.pending->manifest.bytes,
         .size = plan.pending->manifest.size,

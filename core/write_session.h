@@ -37,6 +37,7 @@ struct write_session {
     uint64_t wall_ns;
     struct volume_lock *lock;
     bool is_writing; /* the lock is held, and not only kept from others of this process */
+    struct volume_root_id root; /* of the volume, as the session found it */
     int bucket_fd;   /* -1, and no lock: the user has no directory, and the session only looks */
     bool has_agents; /* the bucket has a directory of agents; as of the last load */
     bool has_manifest;

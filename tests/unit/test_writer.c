@@ -65,6 +65,60 @@ Test(writer, a_fact_of_ours_that_a_peer_deletes_is_gone)
     EXPECT_ASK(store, "u/a", "f1=one f2=two", "refreshed", 1);
 }
 
+/* ---- another directory in the volume's place ---- */
+
+/* A copy of the volume, moved there behind our back. */
+static void replace_volume(void)
+{
+    const char *root = temp_volume_path(store->volume);
+    char away[PATH_MAX];
+
+    (void) snprintf(away, sizeof away, "%.*s/away", (int) (strrchr(root, '/') - root), root);
+    test_rename(root, away);
+    test_make_dirs(root);
+    test_copy_tree(away, root);
+}
+
+static bool lies_at_the_path(const char *id)
+{
+    char path[SCOPE_PATH_MAX];
+
+    temp_volume_fact_path("u", "a", id, path);
+    return temp_volume_exists(store->volume, path);
+}
+
+Test(writer, a_write_after_the_volume_was_replaced_lies_where_the_path_leads)
+{
+    temp_store_usual(store, true);
+    open_writer();
+    write_done("u/a", "f3", "note three");
+    replace_volume();
+    write_done("u/a", "f4", "note four");
+    cr_expect(lies_at_the_path("f4"));
+    struct temp_answer answer = temp_store_ask(store, "u/a");
+    cr_expect_str_eq(answer.facts, "f1=one f2=two f3=three f4=four");
+}
+
+Test(writer, a_commit_whose_volume_is_replaced_meanwhile_is_not_acknowledged)
+{
+    struct job job = {.thread = 1, .scope = "u/a", .wish = {.id = "f3", .text = "note three"}};
+
+    temp_store_usual(store, true);
+    open_writer();
+    pause_arm(PAUSE_COMMIT_AFTER_LOCK);
+    job_start(&job);
+    cr_assert(pause_wait_reached(PAUSE_COMMIT_AFTER_LOCK, LONG_MS));
+    replace_volume();
+    pause_release(PAUSE_COMMIT_AFTER_LOCK);
+    job_join(&job);
+    EXPECT_JOB(job, STATUS_UNAVAILABLE);
+    EXPECT_MEMBER(job.error, "\"reason\":\"unconfirmed\"");
+    cr_expect(!lies_at_the_path("f3"));
+    job_destroy(&job);
+    write_done("u/a", "f4", "note four");
+    cr_expect(lies_at_the_path("f4"));
+}
+
 /* ---- groups ---- */
 
 static int64_t revision_of(const char *user)
