@@ -87,8 +87,8 @@ static enum status status_of_sqlite(int result, const char *message)
     }
 }
 
-enum status index_sqlite_error(struct index *index, const struct index_connection *connection,
-                               int result, const char *doing, struct error *error)
+enum status index_sqlite_error(struct index *index, struct index_connection *connection, int result,
+                               const char *doing, struct error *error)
 {
     bool current =
         connection->db && (sqlite3_extended_errcode(connection->db) & 0xff) == (result & 0xff);
@@ -100,6 +100,8 @@ enum status index_sqlite_error(struct index *index, const struct index_connectio
         message = LOST_PAGE_TEXT;
         index_mapping_forget();
     }
+    if (status == STATUS_NO_MEMORY)
+        connection->lacked_memory = true;
     if (status == STATUS_CORRUPT)
         index_remember_damage(index, connection->epoch, message);
     return error_set(error, status, NULL, "cannot %s: %s", doing, message);
@@ -608,7 +610,7 @@ static bool merge_slice(struct index *index)
 bool index_maintain(struct index *index, unsigned budget_ms)
 {
     uint64_t deadline_ns = clock_deadline_ms(budget_ms);
-    bool more = !index_is_damaged(index);
+    bool more = !index_is_damaged(index) && !index->writer.lacked_memory; /* the next install's */
 
     while (more && clock_monotonic_ns() < deadline_ns)
         more = merge_slice(index);

@@ -448,6 +448,20 @@ static int count_broken(struct install *install)
 
 /* ---- transactions ---- */
 
+/* An attempt after one that lacked memory found the index malformed, though nothing was wrong with
+ * the file: FTS5 had gone on with what it remembered of it. */
+static enum status renew_writer(struct index *index, struct error *error)
+{
+    struct index_connection fresh;
+    enum status status = index_connect(index, true, &fresh, error);
+
+    if (status != STATUS_OK)
+        return status;
+    index_disconnect(&index->writer, true);
+    index->writer = fresh;
+    return STATUS_OK;
+}
+
 static enum status install_begin(struct index *index, struct install *ret, struct error *error)
 {
     memset(ret, 0, sizeof *ret);
@@ -455,6 +469,9 @@ static enum status install_begin(struct index *index, struct install *ret, struc
     ret->connection = &index->writer;
     if (index_is_damaged(index) || !index->writer.db)
         return error_set(error, STATUS_CORRUPT, NULL, "the index is damaged");
+    enum status status = index->writer.lacked_memory ? renew_writer(index, error) : STATUS_OK;
+    if (status != STATUS_OK)
+        return status;
     int result = index_run(&index->writer, SQL_BEGIN_IMMEDIATE);
     return result == SQLITE_OK
                ? STATUS_OK

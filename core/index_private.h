@@ -73,7 +73,8 @@ enum index_sql {
 
 struct index_connection {
     sqlite3 *db;
-    uint64_t epoch;            /* of the file that it has open */
+    uint64_t epoch;     /* of the file that it has open */
+    bool lacked_memory; /* so what FTS5 keeps of its tables may be anything: it is opened anew */
     struct token_scope *scope; /* lives as long as db */
     sqlite3_stmt *statements[SQL_COUNT];
 };
@@ -141,10 +142,11 @@ static inline void cleanup_statement(sqlite3_stmt **statement)
 /* For a borrowed statement: it gives its snapshot and its bindings back at the end of the block. */
 #define AUTO_RESET CLEANUP(cleanup_statement)
 
-/* Turns an SQLite result into a status; corruption (SQLITE_CORRUPT, SQLITE_NOTADB, tables gone, the
- * file moved, ...) is STATUS_CORRUPT and is remembered, see index_is_damaged(). */
-enum status index_sqlite_error(struct index *index, const struct index_connection *connection,
-                               int result, const char *doing, struct error *error);
+/* Turns an SQLite result into a status; want of memory is remembered in the connection; corruption
+ * (SQLITE_CORRUPT, SQLITE_NOTADB, tables gone, the file moved, ...) is STATUS_CORRUPT and is
+ * remembered, see index_is_damaged(). */
+enum status index_sqlite_error(struct index *index, struct index_connection *connection, int result,
+                               const char *doing, struct error *error);
 
 /* Why a column of a row that has to have a value has none: SQLITE_NOMEM, or SQLITE_CORRUPT. To be
  * asked before the statement is used again. */

@@ -129,7 +129,8 @@ void index_end(struct index_reader *reader)
     reader->deadline_ns = CLOCK_NEVER;
     token_scope_set(reader->connection.scope, 0);
     index_reset_statements(&reader->connection);
-    if (index_run(&reader->connection, SQL_COMMIT) != SQLITE_OK || index_is_damaged(reader->index))
+    if (index_run(&reader->connection, SQL_COMMIT) != SQLITE_OK ||
+        index_is_damaged(reader->index) || reader->connection.lacked_memory)
         reader_close(reader); /* opens anew at the next begin */
 }
 
