@@ -504,7 +504,7 @@ Test(refusals, memory_of_the_watcher_where_a_volume_may_hang)
 
     store->options.force_kind = &unknown;
     refuse_each_of_the_watcher();
-    cr_expect_geq(captured_log_count("not all second looks were taken over"), 1);
+    cr_expect_geq(captured_log_count("not all looks were taken over"), 1);
 }
 
 /* ---- threads ---- */
