@@ -97,6 +97,20 @@ def write_charts(bench, told):
         charts.write_chart(os.path.join(options.charts, f"{name}.svg"), title, made_by, panels)
 
 
+def measure(bench, chosen):
+    """Everything that was chosen; how long each took, and the names of those that failed."""
+    took, failed = {}, []
+    for name in chosen:
+        begun = time.monotonic()
+        try:
+            MEASUREMENTS[name](bench)
+        except (MeasurementFailed, AgentFailed, AssertionError, OSError) as problem:
+            failed.append(name)
+            print(f"{name} FAILED: {problem}", flush=True)
+        took[name] = round(time.monotonic() - begun, 1)
+    return took, failed
+
+
 def main():
     options = parse_arguments()
     if options.list:
@@ -106,22 +120,16 @@ def main():
     told = machine()
     begun = time.monotonic()
     bench = Bench(options)
-    failed = []
     try:
         print(f"{told['cpus']} x {told['model']}, Linux {told['kernel']}, load {told['load']:.1f}")
         print(heading(), flush=True)
-        for name in chosen:
-            try:
-                MEASUREMENTS[name](bench)
-            except (MeasurementFailed, AgentFailed, AssertionError, OSError) as problem:
-                failed.append(name)
-                print(f"{name} FAILED: {problem}", flush=True)
+        took, failed = measure(bench, chosen)
     finally:
         bench.close()
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"machine": told, "quick": options.quick, "seconds": time.monotonic() - begun,
-                       "failed": failed,
+                       "failed": failed, "took_s": took,
                        "rows": [row._asdict() for row in bench.rows]}, file, indent=2)
     if options.charts:
         write_charts(bench, told)

@@ -33,7 +33,7 @@ def build_once(bench, volume, facts):
 
 
 def measure_cold(bench):
-    sizes = [(200, 100), (1, 20000)] if bench.quick else [(1000, 100), (1, 100000)]
+    sizes = [(bench.many, 100), (1, 10000 if bench.quick else 100000)]
     for users, facts in sizes:
         volume = bench.volume(users, facts)
         floors = [bench.tool("files", volume)["files_per_second"] for _ in range(bench.runs)]
@@ -55,7 +55,7 @@ def first_answer(endpoint, begun):
 
 
 def measure_warm(bench):
-    users, facts = (200, 100) if bench.quick else (1000, 100)
+    users, facts = bench.many, 100
     volume = bench.volume(users, facts)
     firsts, alls = [], []
     agent = bench.agent(volume, index=bench.index(volume))
@@ -93,7 +93,7 @@ def count_of(pid, what):
 
 def measure_memory(bench):
     """Private memory and the index's size after a cold build and some searches."""
-    sizes = [(200, 100, 40)] if bench.quick else [(1000, 100, 40), (10000, 100, 100)]
+    sizes = [(bench.many, 100, 40)] + ([] if bench.quick else [(10000, 100, 100)])
     for users, facts, target in sizes:
         volume = bench.volume(users, facts)
         index = os.path.join(bench.scratch, "memory-index")
@@ -121,9 +121,8 @@ def cpu_seconds(pid):
 
 def measure_polling(bench):
     """An idle agent that must poll, since nothing tells it of changes."""
-    sizes = [1000] if bench.quick else [10000]
-    for users in sizes:
-        volume = bench.volume(users, 100) if users <= 10000 else bench.volume(users, 1)
+    for users in [bench.many if bench.quick else 10000]:
+        volume = bench.volume(users, 100)
         with bench.agent(volume, index=bench.index(volume),
                          config={"sync": {"inotify": False}}) as agent:
             wait_until(lambda: is_settled(agent), 3600, 0.1)

@@ -44,6 +44,7 @@ class Bench:
         self.quick = options.quick
         self.runs = options.runs or (1 if options.quick else 5)
         self.seconds = options.seconds or (1 if options.quick else 2)
+        self.many = 200 if options.quick else 1000  # users with 100 facts, of the volume that most share
         self.rows = []
         self.charts = {}
         self.keep = options.directory is not None

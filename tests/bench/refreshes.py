@@ -15,7 +15,7 @@ UNTOLD = {"sync": {"inotify": False, "poll_interval_min_ms": 3600000,
 
 def measure_changed(bench):
     """One changed fact: another node's write to the search that sees it. Nothing else tells of it."""
-    sizes = [(100, 100, 0.7), (1000, 25, 1.0), (10000, 2, 1.3)]
+    sizes = [(100, 20, 0.7), (1000, 5, 1.0), (10000, 1, 1.3)]
     if not bench.quick:
         sizes = [(100, 200, 0.7), (1000, 50, 1.0), (10000, 10, 1.3), (100000, 1, 3.5)]
     for facts, users, target in sizes:
@@ -60,7 +60,8 @@ def measure_replaced(bench):
     The files are written first, so that readers meet the agent's work and not the writer's.
     """
     facts = 10000
-    volume = bench.volume(100, 100)
+    users = bench.many
+    volume = bench.volume(users, 100)
     big = bench.volume(1, facts)
     with bench.copy_of(volume) as copy:
         shutil.copytree(f"{big}/users/u0", f"{copy}/users/big")
@@ -69,7 +70,7 @@ def measure_replaced(bench):
             idle, busy = [], []
             for run in range(bench.runs):
                 replace_scope(copy, "big", facts, run + 10)
-                with Searchers(agent.endpoint, bench.requests(100)) as searchers:
+                with Searchers(agent.endpoint, bench.requests(users)) as searchers:
                     time.sleep(1)
                     begun = time.monotonic()
                     agent.rpc("refresh", user_id="big", timeout_ms=60000)

@@ -13,7 +13,7 @@ from harness import median_of, wait_until, is_settled
 
 def measure_inside(bench):
     """Flat in the number of tenants, and short in big scopes."""
-    sizes = [(1, 100, 50), (100, 100, 60), (1000, 100, 60)] if bench.quick else [
+    sizes = [(1, 100, 50), (bench.many, 100, 60)] if bench.quick else [
         (1, 100, 50), (1000, 100, 60), (10000, 100, 80)]
     compared = []
     for users, facts, target in sizes:
@@ -42,7 +42,7 @@ def with_agent(bench, users, facts):
 
 def measure_socket(bench):
     """Through ZeroMQ from C; the floor is a ROUTER that answers at once with as many bytes."""
-    users = 1000
+    users = bench.many
     requests = bench.requests(users)
     with with_agent(bench, users, 100) as agent:
         wait_until(lambda: is_settled(agent))
@@ -88,7 +88,7 @@ def add_python(bench, name, runs, floor, target):
 
 def measure_python(bench):
     """A bare socket, and the Python client, which makes results of what a search answers."""
-    users, bare, ours, calls = 1000, [], [], []
+    users, bare, ours, calls = bench.many, [], [], []
     requests = bench.requests(users)
     with with_agent(bench, users, 100) as agent:
         wait_until(lambda: is_settled(agent))
