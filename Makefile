@@ -91,8 +91,9 @@ BENCH_FUSE := tests/bench/slow_volume.c
 BENCH_C := $(filter-out tests/bench/samples.c $(BENCH_FUSE),$(wildcard tests/bench/*.c))
 CHAOS := $(wildcard chaos/support/*.c)
 REPLAY := $(wildcard chaos/replay/*.c)
-EXPLORER := $(wildcard chaos/explorer/*.c) chaos/support/jobs.c
-FAULTS := $(wildcard chaos/faults/*.c) chaos/support/jobs.c
+CHAOS_OPTIONS := $(addprefix chaos/support/,jobs.c numbers.c options.c)
+EXPLORER := $(wildcard chaos/explorer/*.c) $(CHAOS_OPTIONS)
+FAULTS := $(wildcard chaos/faults/*.c) $(CHAOS_OPTIONS)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 
 comma := ,
@@ -197,7 +198,7 @@ $(BUILD)/tests/bench/slow_volume: $(call obj,$(BENCH_FUSE) tests/support/files.c
 NETVOL := $(wildcard chaos/netvol/*.c)
 NETVOL_PROGRAM := $(if $(shell pkg-config --exists fuse3 2>/dev/null && echo yes),$(BUILD)/chaos/netvol/netvol)
 $(call obj,$(NETVOL)): CPPFLAGS += $(shell pkg-config --cflags fuse3 2>/dev/null)
-$(BUILD)/chaos/netvol/netvol: $(call obj,$(NETVOL) core/text.c core/array.c core/clock.c)
+$(BUILD)/chaos/netvol/netvol: $(call obj,$(NETVOL) chaos/support/numbers.c core/text.c core/array.c core/clock.c)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(shell pkg-config --libs fuse3 2>/dev/null) -lm -o $@
 

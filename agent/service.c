@@ -7,12 +7,16 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
+#include <unistd.h>
 
 #define STATUS_LINE_MAX 400
 
@@ -96,6 +100,29 @@ void service_stopping(void)
     (void) sd_notify(0, "STOPPING=1");
 }
 
+/* sd_notify() waits as long as the manager's socket is full. False: it is, and nothing was sent. */
+static bool notify_at_once(const char *text)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = getenv("NOTIFY_SOCKET");
+    size_t length = path ? strlen(path) : 0;
+
+    if (length < 2 || length >= sizeof address.sun_path || (*path != '/' && *path != '@')) {
+        (void) sd_notify(0, text); /* knows other kinds of addresses */
+        return true;
+    }
+    memcpy(address.sun_path, path, length);
+    if (*path == '@')
+        address.sun_path[0] = '\0'; /* a name without a file */
+    AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    socklen_t size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + length);
+    ssize_t sent = sendto(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL,
+                          (const struct sockaddr *) &address, size);
+    return sent >= 0 || errno != EAGAIN;
+}
+
 static pthread_once_t watchdog_once = PTHREAD_ONCE_INIT;
 static uint64_t watchdog_interval_ns;    /* set once */
 static _Atomic uint64_t watchdog_due_ns; /* monotonic; 0: at once */
@@ -124,7 +151,8 @@ void service_feed_watchdog(void)
     uint64_t now = clock_monotonic_ns();
     if (now < due || !atomic_compare_exchange_strong(&watchdog_due_ns, &due, now + interval / 4))
         return;
-    (void) sd_notify(0, "WATCHDOG=1");
+    if (!notify_at_once("WATCHDOG=1"))
+        atomic_store_explicit(&watchdog_due_ns, 0, memory_order_relaxed);
 }
 
 bool service_stderr_is_journal(void)

@@ -35,7 +35,8 @@ void service_stopping(void);
 
 /* Feeds the watchdog when it is due: at most every quarter of its interval, so that a loop which
  * turns only twice in it is still in time. Cheap; called by the serving loop, and by nobody else,
- * so that the feeding stops when that loop does. Thread-safe. */
+ * so that the feeding stops when that loop does. Does not wait: where the supervisor's socket is
+ * full the next turn tries again. Thread-safe. */
 void service_feed_watchdog(void);
 /* The interval that the supervisor asked for at the start; 0: none is wanted. Thread-safe. */
 uint64_t service_watchdog_interval_ns(void);

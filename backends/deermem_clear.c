@@ -346,10 +346,38 @@ static enum status take_clearing(struct clearing *clearing, struct error *error)
     return clearing->agents ? STATUS_OK : no_memory(error);
 }
 
+/* Of a user without a directory nothing can be cleared, and a lock would make one. */
+static enum status look_for_user(const struct clearing *clearing, bool *ret_absent,
+                                 struct error *error)
+{
+    const struct store *store = clearing->write.backend->store;
+    AUTO_CLOSE int fd = -1;
+
+    enum status status = bucket_open(store->buckets, clearing->write.call->scope, &fd, error);
+    *ret_absent = status == STATUS_NOT_FOUND;
+    if (!*ret_absent)
+        return status;
+    error_clear(error);
+    if (clearing->has_revision && clearing->revision != 0)
+        return draft_manifest_conflict(clearing->revision, 0, error);
+    return STATUS_OK;
+}
+
+/* What clear_one() has to say of an agent that has no facts. */
+static enum status clear_nothing(struct clearing *clearing, struct error *error)
+{
+    const struct scope *scope = clearing->write.call->scope;
+
+    if (!clearing->all && json_array_append_new(clearing->agents, json_string(scope->agent)) != 0)
+        return no_memory(error);
+    return STATUS_OK;
+}
+
 static enum status clear(struct clearing *clearing, struct text *result, struct error *error)
 {
     const struct backend_call *call = clearing->write.call;
     struct backend *backend = clearing->write.backend;
+    bool is_absent = false;
 
     enum status status = take_clearing(clearing, error);
     if (status != STATUS_OK)
@@ -357,7 +385,12 @@ static enum status clear(struct clearing *clearing, struct text *result, struct 
     if (!call->may_block)
         return STATUS_WOULD_BLOCK;
     clearing->written.attempts = 1;
-    if (clearing->all)
+    status = look_for_user(clearing, &is_absent, error);
+    if (status != STATUS_OK)
+        return status;
+    if (is_absent)
+        status = clear_nothing(clearing, error);
+    else if (clearing->all)
         status = writer_run_alone(backend->writer, call->scope, call->deadline_ns, call->thread,
                                   clear_all, clearing, &clearing->written.index_behind, error);
     else

@@ -278,7 +278,8 @@ enum status bucket_check_run(struct bucket_check *check, bool has_user, const ch
     if (status == STATUS_OK)
         status = read_rows(&look, error);
     bool warm = quick && look.agent_count > 0 && !look.out_of_step;
-    if (status == STATUS_OK && !warm && !agents_were_listed(&look))
+    /* A pass counts what there is to build, whoever has asked for it before. */
+    if (status == STATUS_OK && !warm && (quick || !agents_were_listed(&look)))
         status = list_agents(&look, &scope, error);
     *ret = (struct bucket_verdict){
         .changed = look.out_of_step,

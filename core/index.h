@@ -60,6 +60,7 @@ void index_damage_text(struct index *index, char *ret, size_t size);
  * or replaced it, or its log. A file that was written over in place shows by its pages instead.
  * Thread-safe. */
 bool index_file_was_replaced(struct index *index);
+const char *index_replaced_text(struct index *index); /* what has become of it, then */
 
 /* Sets the damaged or replaced file aside and starts an empty one; every reader reopens by itself
  * at its next begin. Only the install thread may call it. */

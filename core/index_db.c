@@ -20,6 +20,7 @@
 #define MERGE_PAGES 16
 
 #define LOST_PAGE_TEXT "a part of a file of the index is not on disk any more"
+#define EMPTIED_TEXT "the index file was emptied"
 
 /* ---- errors ---- */
 
@@ -128,6 +129,13 @@ void index_damage_text(struct index *index, char *ret, size_t size)
 
 /* ---- whose file is it ---- */
 
+static uint64_t size_of(const char *path)
+{
+    struct stat info;
+
+    return lstat(path, &info) < 0 ? 0 : (uint64_t) info.st_size;
+}
+
 static bool identity_equal(struct file_identity a, struct file_identity b)
 {
     return a.device == b.device && a.inode == b.inode;
@@ -153,6 +161,19 @@ bool index_file_was_replaced(struct index *index)
     bool same = identity_equal(database, index->database) && identity_equal(log, index->log);
     pthread_mutex_unlock(&index->lock);
     return !same;
+}
+
+/* SQLite itself removes the log of a file that it finds empty. */
+const char *index_replaced_text(struct index *index)
+{
+    struct file_identity database = file_identity_of(index->path);
+
+    pthread_mutex_lock(&index->lock);
+    bool same = identity_equal(database, index->database);
+    pthread_mutex_unlock(&index->lock);
+    if (!same)
+        return "the index file was removed or replaced";
+    return size_of(index->path) == 0 ? EMPTIED_TEXT : "the index's log was removed or replaced";
 }
 
 /* ---- connections ---- */
@@ -425,8 +446,8 @@ static bool directory_is_usable(const struct index *index)
 
 static enum status open_or_start_anew(struct index *index, bool *ret_rebuilt, struct error *error)
 {
-    struct stat info;
-    bool is_new = lstat(index->path, &info) < 0;
+    bool is_empty = size_of(index->path) == 0;
+    bool is_new = is_empty && access(index->path, F_OK) < 0;
     bool clean = index_files_take_clean_mark(index);
     enum status status;
 
@@ -439,9 +460,11 @@ static enum status open_or_start_anew(struct index *index, bool *ret_rebuilt, st
         log_warning("index.rebuilt", "reason=%s", LOG_VALUE(index->damage_text));
         status = start_anew(index, error);
         atomic_store(&index->damaged, false);
+    } else if (is_empty && !is_new) {
+        log_warning("index.rebuilt", "reason=%s", LOG_VALUE(EMPTIED_TEXT));
     }
     if (status == STATUS_OK)
-        *ret_rebuilt = rebuilt || is_new;
+        *ret_rebuilt = rebuilt || is_empty;
     return status;
 }
 
@@ -548,13 +571,6 @@ enum status index_rebuild(struct index *index, const char *reason, struct error 
 }
 
 /* ---- maintenance ---- */
-
-static uint64_t size_of(const char *path)
-{
-    struct stat info;
-
-    return lstat(path, &info) < 0 ? 0 : (uint64_t) info.st_size;
-}
 
 static void checkpoint(struct index *index, int mode)
 {

@@ -86,8 +86,9 @@ static enum status reader_open(struct index_reader *reader, struct error *error)
 
     reader_close(reader);
     if (index_file_was_replaced(reader->index)) {
-        index_remember_damage(reader->index, epoch, "the index file was removed or replaced");
-        return error_set(error, STATUS_CORRUPT, NULL, "the index file was removed or replaced");
+        const char *text = index_replaced_text(reader->index);
+        index_remember_damage(reader->index, epoch, text);
+        return error_set(error, STATUS_CORRUPT, NULL, "%s", text);
     }
     enum status status = index_connect(reader->index, false, &reader->connection, error);
     if (status == STATUS_OK)

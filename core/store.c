@@ -365,7 +365,9 @@ enum status store_heal_index(struct store *store, struct error *error)
         char reason[ERROR_MESSAGE_MAX];
         index_identity(store->index, identity, sizeof identity);
         index_damage_text(store->index, reason, sizeof reason);
-        status = index_rebuild(store->index, reason[0] ? reason : "its file was replaced", error);
+        if (!index_is_damaged(store->index))
+            (void) snprintf(reason, sizeof reason, "%s", index_replaced_text(store->index));
+        status = index_rebuild(store->index, reason, error);
         if (status == STATUS_OK)
             status = index_set_identity(store->index, identity, error);
         if (status == STATUS_OK) {
@@ -374,8 +376,7 @@ enum status store_heal_index(struct store *store, struct error *error)
             log_error("index.rebuild",
                       "path=%s reason=%s what=\"the file was set aside, its rows "
                       "are built again from the volume\"",
-                      LOG_VALUE(index_path(store->index)),
-                      LOG_VALUE(reason[0] ? reason : "the file was deleted or replaced"));
+                      LOG_VALUE(index_path(store->index)), LOG_VALUE(reason));
         }
     }
     install_queue_leave(store->installs, place);

@@ -173,6 +173,9 @@ static enum status make_own_directory(struct commit *commit, struct sync_batch *
     enum status status =
         volume_walk_making(request->volume, request->bucket_fd, JOURNAL_RECOVERY_DIR,
                            JOURNAL_RECOVERY_DIR, batch, &recovery_fd, error);
+    if (status == STATUS_OK)
+        status = volume_check_right(request->volume, recovery_fd, JOURNAL_RECOVERY_DIR,
+                                    "no right to keep backups there", error);
     if (status != STATUS_OK)
         return volume_error_at(error, status, JOURNAL_RECOVERY_DIR);
     if (request->locks_reach_all_nodes)

@@ -94,6 +94,8 @@ static enum status write_fact(const struct commit_facts *facts, size_t i, int di
     return volume_error_at(error, status, fact->path);
 }
 
+#define NO_RIGHT "no right to change the facts there"
+
 static enum status write_directory(const struct commit_facts *facts, size_t first, size_t end,
                                    const char *directory, struct sync_batch *batch,
                                    struct error *error)
@@ -104,8 +106,9 @@ static enum status write_directory(const struct commit_facts *facts, size_t firs
     enum status status = volume_walk_making(request->volume, request->bucket_fd, directory,
                                             fact_at(facts, first)->path, batch, &fd, error);
     if (status == STATUS_OK)
-        status = volume_check_right(request->volume, fd, directory,
-                                    "no right to change the facts there", error);
+        status = volume_check_right(request->volume, fd, directory, NO_RIGHT, error);
+    else if (status == STATUS_DENIED)
+        status = error_set_errno(error, EACCES, directory, NO_RIGHT);
     if (status != STATUS_OK)
         return volume_error_at(error, status, directory);
     for (size_t i = first; status == STATUS_OK && i < end; i++)

@@ -223,8 +223,10 @@ static enum status check_rights(const struct rollback *rollback, struct error *e
     const char *name = NULL;
 
     enum status status = check_right(rollback, rollback->bucket_fd, JOURNAL_NAME, error);
-    if (status == STATUS_OK && rollback->backup_fd >= 0)
-        status = check_right(rollback, rollback->backup_fd, JOURNAL_RECOVERY_DIR, error);
+    if (status == STATUS_OK && rollback->backup_fd >= 0) {
+        (void) snprintf(path, sizeof path, JOURNAL_RECOVERY_DIR "/%s", journal->operation_id);
+        status = check_right(rollback, rollback->backup_fd, path, error);
+    }
     for (size_t i = 0; status == STATUS_OK && i < journal->old_count; i++) {
         AUTO_CLOSE int fd = -1;
         const char *old_path = journal->old_entries[i].path;

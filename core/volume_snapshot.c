@@ -6,6 +6,7 @@
 #include "core/mutant.h"
 #include "core/pause_point.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -534,6 +535,15 @@ static enum status compare_attributes(const struct snapshot_source *source,
     return STATUS_OK;
 }
 
+/* `error` is the last attempt's. */
+static enum status tell_unsettled(struct error *error)
+{
+    if (error && error->sys_errno == ESTALE)
+        return error_set(error, STATUS_UNAVAILABLE, NULL, "the manifest cannot be read: %s",
+                         strerrordesc_np(ESTALE));
+    return error_set(error, STATUS_UNAVAILABLE, NULL, "the manifest changes while it is read");
+}
+
 enum status snapshot_compare(const struct snapshot_source *source, const struct scope *scope,
                              struct live_state *ret, struct error *error)
 {
@@ -546,6 +556,7 @@ enum status snapshot_compare(const struct snapshot_source *source, const struct 
     for (unsigned i = 0; status == STATUS_STALE && i < ATTEMPTS_UNLOCKED; i++) {
         AUTO_IMAGE struct file_image image = {0};
 
+        error_clear(error);
         status = bucket_read_manifest(source->buckets, scope, &image, error);
         if (status == STATUS_NOT_FOUND)
             status = compare_by_listing(source, scope, ret, error);
@@ -554,8 +565,7 @@ enum status snapshot_compare(const struct snapshot_source *source, const struct 
     }
     pause_here(PAUSE_COMPARE_AFTER_READ);
     if (status == STATUS_STALE)
-        status =
-            error_set(error, STATUS_UNAVAILABLE, NULL, "the manifest changes while it is read");
+        status = tell_unsettled(error);
     if (status != STATUS_OK)
         name_manifest(source, scope, error);
     return status;

@@ -12,6 +12,7 @@
 #include "core/volume_private.h"
 #include "core/volume_side_data.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -250,7 +251,9 @@ enum status write_session_load(struct write_session *session, struct error *erro
         return STATUS_TIMEOUT;
     if (status == STATUS_STALE)
         return error_set(error, STATUS_UNAVAILABLE, error ? error->path : NULL,
-                         "the user's directory or manifest changes while it is read");
+                         error && error->sys_errno == ESTALE
+                             ? "the user's directory or manifest cannot be read: Stale file handle"
+                             : "the user's directory or manifest changes while it is read");
     if (status == STATUS_OK && session->manifest.layout == MANIFEST_LAYOUT_NEWER) {
         char path[SCOPE_PATH_MAX];
         scope_file_path(&session->scope, session->store->source.manifest_name, path);

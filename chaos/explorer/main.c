@@ -1,25 +1,31 @@
 /* Explores scenarios, or plays one schedule again. See chaos/explorer/README.md. */
 #include "chaos/explorer/explore.h"
 #include "chaos/support/jobs.h"
+#include "chaos/support/numbers.h"
+#include "chaos/support/options.h"
 #include "core/log.h"
 #include "tests/support/files.h"
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #define SHRINK_SECONDS 60
 #define TWICE_DEFAULT 50
+#define JOBS_MOST 256 /* processes at a time */
 
 struct settings {
     const char *only;
     const char *replay;
-    const char *bound; /* NULL: the scenario's own; "+1": one more than that */
+    bool has_bound; /* or else it is the scenario's own, and `bound` more */
+    unsigned bound;
     unsigned jobs;
     double shrink_seconds; /* 0: not */
     bool until_failure;    /* what comes after a scenario that fails is left out */
     bool list;
+    bool help;
     bool details;
     struct explore_options explore;
 };
@@ -84,10 +90,7 @@ static void report_failure(const char *program, const struct scenario *scenario,
 
 static unsigned bound_of(const struct settings *settings, const struct scenario *scenario)
 {
-    if (!settings->bound)
-        return scenario->bound;
-    unsigned bound = (unsigned) strtoul(settings->bound, NULL, 10);
-    return settings->bound[0] == '+' ? scenario->bound + bound : bound;
+    return settings->bound + (settings->has_bound ? 0 : scenario->bound);
 }
 
 static bool explore_one(const char *program, const struct settings *settings,
@@ -173,17 +176,18 @@ static int explore_them(const char *program, const struct settings *settings)
 static int replay_number(const char *program, const struct settings *settings,
                          const struct scenario *scenario, const char *number)
 {
-    struct explore_options options = {
-        .bound = bound_of(settings, scenario),
-        .number = strtoull(number, NULL, 10),
-    };
+    struct explore_options options = {.bound = bound_of(settings, scenario)};
     struct explore_result result;
 
+    if (!number_count(number, 1, UINT64_MAX, &options.number)) {
+        (void) fprintf(stderr, "no number of a schedule: #%s\n", number);
+        return OPTION_WRONG;
+    }
     explore(scenario, &options, &result);
     if (result.schedules < options.number) {
         (void) fprintf(stderr, "%s has %" PRIu64 " schedules up to bound %u\n", scenario->name,
                        result.schedules, options.bound);
-        return 2;
+        return OPTION_WRONG;
     }
     print_schedule(program, scenario, &result.schedule);
     return result.has_failed ? 1 : 0;
@@ -202,13 +206,13 @@ static int replay(const char *program, const struct settings *settings)
     const struct scenario *scenario = scenario_find(name);
     if (!scenario || !colon) {
         (void) fprintf(stderr, "no scenario: %s (--list names them)\n", name);
-        return 2;
+        return OPTION_WRONG;
     }
     if (colon[1] == '#')
         return replay_number(program, settings, scenario, colon + 2);
     if (!schedule_parse(colon + 1, &schedule)) {
         (void) fprintf(stderr, "no schedule: %s\n", colon + 1);
-        return 2;
+        return OPTION_WRONG;
     }
     bool fits = explore_replay(scenario, &schedule, &run, &step);
     (void) printf("%s%s%s\n", text_string(&run.story),
@@ -230,15 +234,28 @@ static void list(void)
 
 /* ---- options ---- */
 
-static void print_usage(const char *program)
-{
-    (void) fprintf(stderr,
-                   "usage: %s [--list] [--scenario NAME] [--bound N|+N] [--seconds S] [--walks N]\n"
-                   "       [--seed N] [--twice N] [--jobs N] [--shrink S] [--slice mutants] "
-                   "[--no-states] [--details] [--replay "
-                   "NAME:SCHEDULE|NAME:#NUMBER]\n",
-                   program);
-}
+static const char help[] =
+    "usage: run [--scenario NAME] [--bound N|+N] [--seconds S] [--walks N] [--seed N] [--twice N]\n"
+    "           [--jobs N] [--shrink S] [--slice mutants] [--no-states] [--details]\n"
+    "       run --replay NAME:SCHEDULE|NAME:#NUMBER [--bound N|+N]\n"
+    "       run --list\n"
+    "\n"
+    "Takes the actors of scenarios through every order of their steps up to a bound.\n"
+    "\n"
+    "  --list           the scenarios and their actors\n"
+    "  --bound N|+N     switches away from somebody who could go on; +N: so many more than usual\n"
+    "  --seconds S      at most for each scenario; 0: without a limit\n"
+    "  --walks N        schedules by chance behind those, which the seed gives\n"
+    "  --twice N        so many schedules are run again and must go the same way\n"
+    "  --jobs N         so many processes\n"
+    "  --shrink S       seconds for the search of a shorter schedule that fails\n"
+    "  --slice mutants  as a mutant wants it: all processors, until the first failure\n"
+    "  --no-states      go on from states that were seen, too\n"
+    "  --details        pause points and the longest schedule\n"
+    "  --replay         one schedule again\n"
+    "  --help           this text\n"
+    "\n"
+    "Exit codes: 0 all was right, 1 something was not, 2 wrong usage.\n";
 
 /* A mutant only has to be noticed, soon. */
 static void set_for_mutants(struct settings *settings)
@@ -251,49 +268,98 @@ static void set_for_mutants(struct settings *settings)
     settings->explore.twice = 0;
 }
 
+static bool take_bound(const char *name, struct settings *settings)
+{
+    uint64_t bound = 0;
+
+    settings->has_bound = optarg[0] != '+';
+    if (!number_count(optarg + !settings->has_bound, 0, SCHED_STEPS_MAX, &bound))
+        return option_refuse(name, optarg, "a number, or + and a number");
+    settings->bound = (unsigned) bound;
+    return true;
+}
+
+static bool take_scenario(const char *name, struct settings *settings)
+{
+    settings->only = optarg;
+    return scenario_find(optarg) || option_refuse(name, optarg, "a scenario (--list names them)");
+}
+
+static bool take_slice(const char *name, struct settings *settings)
+{
+    if (strcmp(optarg, "mutants") != 0)
+        return option_refuse(name, optarg, "mutants");
+    set_for_mutants(settings);
+    return true;
+}
+
+static bool take_option(int letter, const char *name, struct settings *settings)
+{
+    switch (letter) {
+    case 'h':
+        settings->help = true;
+        return true;
+    case 'l':
+        settings->list = true;
+        return true;
+    case 's':
+        return take_scenario(name, settings);
+    case 'b':
+        return take_bound(name, settings);
+    case 't':
+        return option_seconds(name, optarg, 0, &settings->explore.seconds);
+    case 'w':
+        return option_unsigned(name, optarg, 0, UINT_MAX, &settings->explore.walks);
+    case 'r':
+        return option_count(name, optarg, 0, UINT64_MAX, &settings->explore.seed);
+    case '2':
+        return option_count(name, optarg, 0, UINT64_MAX, &settings->explore.twice);
+    case 'k':
+        return option_seconds(name, optarg, 0, &settings->shrink_seconds);
+    case 'j':
+        return option_unsigned(name, optarg, 1, JOBS_MOST, &settings->jobs);
+    case 'c':
+        return take_slice(name, settings);
+    case 'n':
+        settings->explore.no_states = true;
+        return true;
+    case 'p':
+        settings->details = true;
+        return true;
+    case 'y':
+        settings->replay = optarg;
+        return true;
+    default:
+        return false; /* getopt has told */
+    }
+}
+
 static bool parse(int argc, char **argv, struct settings *settings)
 {
     static const struct option names[] = {
-        {"list", no_argument, NULL, 'l'},         {"scenario", required_argument, NULL, 's'},
-        {"bound", required_argument, NULL, 'b'},  {"seconds", required_argument, NULL, 't'},
-        {"walks", required_argument, NULL, 'w'},  {"seed", required_argument, NULL, 'r'},
-        {"twice", required_argument, NULL, '2'},  {"jobs", required_argument, NULL, 'j'},
-        {"shrink", required_argument, NULL, 'k'}, {"slice", required_argument, NULL, 'c'},
-        {"no-states", no_argument, NULL, 'n'},    {"details", no_argument, NULL, 'p'},
-        {"replay", required_argument, NULL, 'y'}, {0},
+        {"help", no_argument, NULL, 'h'},
+        {"list", no_argument, NULL, 'l'},
+        {"scenario", required_argument, NULL, 's'},
+        {"bound", required_argument, NULL, 'b'},
+        {"seconds", required_argument, NULL, 't'},
+        {"walks", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 'r'},
+        {"twice", required_argument, NULL, '2'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"shrink", required_argument, NULL, 'k'},
+        {"slice", required_argument, NULL, 'c'},
+        {"no-states", no_argument, NULL, 'n'},
+        {"details", no_argument, NULL, 'p'},
+        {"replay", required_argument, NULL, 'y'},
+        {0},
     };
+    int at = 0;
 
-    for (int name; (name = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        if (name == 'l')
-            settings->list = true;
-        else if (name == 's')
-            settings->only = optarg;
-        else if (name == 'b')
-            settings->bound = optarg;
-        else if (name == 't')
-            settings->explore.seconds = strtod(optarg, NULL);
-        else if (name == 'w')
-            settings->explore.walks = (unsigned) atoi(optarg);
-        else if (name == 'r')
-            settings->explore.seed = strtoull(optarg, NULL, 10);
-        else if (name == '2')
-            settings->explore.twice = strtoull(optarg, NULL, 10);
-        else if (name == 'k')
-            settings->shrink_seconds = strtod(optarg, NULL);
-        else if (name == 'j')
-            settings->jobs = (unsigned) atoi(optarg);
-        else if (name == 'c' && strcmp(optarg, "mutants") == 0)
-            set_for_mutants(settings);
-        else if (name == 'n')
-            settings->explore.no_states = true;
-        else if (name == 'p')
-            settings->details = true;
-        else if (name == 'y')
-            settings->replay = optarg;
-        else
+    for (int letter; (letter = getopt_long(argc, argv, "", names, &at)) != -1;) {
+        if (!take_option(letter, names[at].name, settings))
             return false;
     }
-    return optind == argc && settings->jobs > 0;
+    return option_no_rest(argc, argv, optind);
 }
 
 int main(int argc, char **argv)
@@ -303,10 +369,10 @@ int main(int argc, char **argv)
                                 .shrink_seconds = SHRINK_SECONDS,
                                 .explore = {.seed = 1, .twice = TWICE_DEFAULT}};
 
-    if (!parse(argc, argv, &settings)) {
-        print_usage(argv[0]);
-        return 2;
-    }
+    if (!parse(argc, argv, &settings))
+        return OPTION_WRONG;
+    if (settings.help)
+        return fputs(help, stdout) < 0;
     if (settings.list) {
         list();
         return 0;

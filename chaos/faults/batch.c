@@ -198,6 +198,10 @@ bool batch_run_one(const struct batch *batch, uint64_t at)
     struct trial trial;
 
     (void) run_one(batch, &progress, &trial);
+    if (trial.strikes == 0 && progress.counts.failures == 0) {
+        (void) printf("nothing failed: there are %" PRIu64 " such operations\n", trial.met);
+        return false;
+    }
     (void) printf("met %" PRIu64 ", struck %" PRIu64 " (%s), %u requests failed: %s\n", trial.met,
                   trial.strikes, trial.struck, trial.errors,
                   progress.counts.failures ? "not as it must be" : "all was right");

@@ -37,7 +37,7 @@ void batch_warm_up(void);
 /* Prints what fails. `directory` is for the runs' volumes, and is removed. */
 void batch_run(const struct batch *batch, const char *directory, struct batch_counts *ret);
 
-/* One run, here and now; false: it failed. */
+/* One run, here and now; false: it failed, or has no such operation. */
 bool batch_run_one(const struct batch *batch, uint64_t at);
 
 /* Real time; the other clock is moved by runs. */

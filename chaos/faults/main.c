@@ -2,6 +2,7 @@
 #include "chaos/faults/batch.h"
 #include "chaos/support/dice.h"
 #include "chaos/support/jobs.h"
+#include "chaos/support/options.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "tests/support/files.h"
@@ -19,20 +20,21 @@ enum mode {
 };
 
 #define JOBS_MOST 256 /* processes at a time */
+#define BUDGET_LEAST 0.1
 
 struct settings {
     const char *scenario;
     const char *fault;
     const char *source;
     enum mode modes;
-    bool has_at;
-    uint64_t at;
+    uint64_t at; /* 0: all of them */
     bool distinct;
     uint64_t stride;
     uint64_t seed;
     double budget_seconds; /* 0: all of it */
     unsigned jobs;
     bool list;
+    bool help;
     bool details;
 };
 
@@ -193,6 +195,10 @@ static void sum_up(const struct plan *plan, const struct job_counts *jobs)
 static int run_all(struct plan *plan)
 {
     make_batches(plan);
+    if (plan->count == 0) {
+        (void) fprintf(stderr, "no fault is of that source, of that name and of that mode\n");
+        return OPTION_WRONG;
+    }
     if (plan->settings->budget_seconds > 0)
         shuffle(plan);
     plan->counts = mmap(NULL, (plan->count + 1) * sizeof *plan->counts, PROT_READ | PROT_WRITE,
@@ -213,8 +219,9 @@ static int run_one(struct plan *plan)
 {
     make_batches(plan);
     if (plan->count != 1) {
-        (void) fprintf(stderr, "--at needs one scenario, one fault and one mode\n");
-        return 2;
+        (void) fprintf(stderr,
+                       "--at needs one scenario, one fault and one mode that go together\n");
+        return OPTION_WRONG;
     }
     bool passed = batch_run_one(&plan->batches[0], plan->settings->at);
     free(plan->batches);
@@ -233,14 +240,26 @@ static void list(void)
 
 /* ---- options ---- */
 
-static void print_usage(const char *program)
-{
-    (void) fprintf(stderr,
-                   "usage: %s [--list] [--scenario NAME] [--source SOURCE] [--fault KIND]\n"
-                   "       [--mode once|persistent|both] [--at N] [--distinct] [--stride N]\n"
-                   "       [--budget SECONDS] [--seed N] [--jobs N] [--details]\n",
-                   program);
-}
+static const char help[] =
+    "usage: run [--scenario NAME] [--source SOURCE] [--fault KIND] [--mode once|persistent|both]\n"
+    "           [--distinct] [--stride N] [--budget SECONDS] [--seed N] [--jobs N] [--details]\n"
+    "       run --scenario NAME --fault KIND --mode once|persistent --at N\n"
+    "       run --list\n"
+    "\n"
+    "Lets everything fail once at every place of every scenario, or of those that are named.\n"
+    "\n"
+    "  --list         scenarios, and faults as SOURCE/KIND\n"
+    "  --mode         that operation alone fails, or all that follow do as well (both: each in "
+    "turn)\n"
+    "  --at N         one run, in which the Nth operation fails\n"
+    "  --distinct     each place of the program once\n"
+    "  --stride N     every Nth operation\n"
+    "  --budget S     what fits into so many seconds, spread by the seed\n"
+    "  --jobs N       so many processes\n"
+    "  --details      a line for each batch\n"
+    "  --help         this text\n"
+    "\n"
+    "Exit codes: 0 all was right, 1 something was not, 2 wrong usage.\n";
 
 static bool parse_mode(const char *text, enum mode *ret)
 {
@@ -258,9 +277,27 @@ static bool parse_mode(const char *text, enum mode *ret)
     return false;
 }
 
-static bool take_option(int name, struct settings *settings)
+static bool is_source(const char *name)
 {
-    switch (name) {
+    for (unsigned i = 0; i < FAULT_SOURCE_COUNT; i++) {
+        if (strcmp(name, fault_source_name((enum fault_source) i)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool take_name(const char *option, bool is_known, const char *allowed, const char **ret)
+{
+    *ret = optarg;
+    return is_known || option_refuse(option, optarg, allowed);
+}
+
+static bool take_option(int letter, const char *name, struct settings *settings)
+{
+    switch (letter) {
+    case 'h':
+        settings->help = true;
+        return true;
     case 'l':
         settings->list = true;
         return true;
@@ -268,63 +305,54 @@ static bool take_option(int name, struct settings *settings)
         settings->details = true;
         return true;
     case 's':
-        settings->scenario = optarg;
-        return scenario_find(optarg) != NULL;
+        return take_name(name, scenario_find(optarg), "a scenario (--list names them)",
+                         &settings->scenario);
     case 'f':
-        settings->fault = optarg;
-        return fault_kind_find(optarg) != NULL;
+        return take_name(name, fault_kind_find(optarg),
+                         "a fault (--list names them, behind their source)", &settings->fault);
     case 'o':
-        settings->source = optarg;
-        return true;
+        return take_name(name, is_source(optarg), "file, sqlite, step or allocation",
+                         &settings->source);
     case 'm':
-        return parse_mode(optarg, &settings->modes);
+        return parse_mode(optarg, &settings->modes) ||
+               option_refuse(name, optarg, "once, persistent or both");
     case 'a':
-        settings->has_at = true;
-        settings->at = strtoull(optarg, NULL, 10);
-        return true;
+        return option_count(name, optarg, 1, UINT64_MAX, &settings->at);
     case 'i':
         settings->distinct = true;
         return true;
     case 't':
-        settings->stride = strtoull(optarg, NULL, 10);
-        return settings->stride > 0;
+        return option_count(name, optarg, 1, UINT32_MAX, &settings->stride);
     case 'b':
-        settings->budget_seconds = strtod(optarg, NULL);
-        return settings->budget_seconds > 0;
+        return option_seconds(name, optarg, BUDGET_LEAST, &settings->budget_seconds);
     case 'r':
-        settings->seed = strtoull(optarg, NULL, 10);
-        return true;
+        return option_count(name, optarg, 0, UINT64_MAX, &settings->seed);
     case 'j':
-        settings->jobs = (unsigned) strtoul(optarg, NULL, 10);
-        return settings->jobs > 0 && settings->jobs <= JOBS_MOST;
+        return option_unsigned(name, optarg, 1, JOBS_MOST, &settings->jobs);
     default:
-        return false;
+        return false; /* getopt has told */
     }
 }
 
 static bool parse(int argc, char **argv, struct settings *settings)
 {
     static const struct option names[] = {
-        {"list", no_argument, NULL, 'l'},
-        {"details", no_argument, NULL, 'd'},
-        {"scenario", required_argument, NULL, 's'},
-        {"fault", required_argument, NULL, 'f'},
-        {"source", required_argument, NULL, 'o'},
-        {"mode", required_argument, NULL, 'm'},
-        {"at", required_argument, NULL, 'a'},
-        {"distinct", no_argument, NULL, 'i'},
-        {"stride", required_argument, NULL, 't'},
-        {"budget", required_argument, NULL, 'b'},
-        {"seed", required_argument, NULL, 'r'},
-        {"jobs", required_argument, NULL, 'j'},
-        {0},
+        {"help", no_argument, NULL, 'h'},         {"list", no_argument, NULL, 'l'},
+        {"details", no_argument, NULL, 'd'},      {"scenario", required_argument, NULL, 's'},
+        {"fault", required_argument, NULL, 'f'},  {"source", required_argument, NULL, 'o'},
+        {"mode", required_argument, NULL, 'm'},   {"at", required_argument, NULL, 'a'},
+        {"distinct", no_argument, NULL, 'i'},     {"stride", required_argument, NULL, 't'},
+        {"budget", required_argument, NULL, 'b'}, {"seed", required_argument, NULL, 'r'},
+        {"jobs", required_argument, NULL, 'j'},   {0},
     };
 
-    for (int name; (name = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        if (!take_option(name, settings))
+    int at = 0;
+
+    for (int letter; (letter = getopt_long(argc, argv, "", names, &at)) != -1;) {
+        if (!take_option(letter, names[at].name, settings))
             return false;
     }
-    return optind == argc;
+    return option_no_rest(argc, argv, optind);
 }
 
 int main(int argc, char **argv)
@@ -332,10 +360,10 @@ int main(int argc, char **argv)
     struct settings settings = {.modes = MODE_BOTH, .stride = 1, .seed = 1, .jobs = 1};
     struct plan plan = {.program = argv[0], .settings = &settings};
 
-    if (!parse(argc, argv, &settings)) {
-        print_usage(argv[0]);
-        return 2;
-    }
+    if (!parse(argc, argv, &settings))
+        return OPTION_WRONG;
+    if (settings.help)
+        return fputs(help, stdout) < 0;
     if (settings.list) {
         list();
         return 0;
@@ -345,7 +373,7 @@ int main(int argc, char **argv)
     fault_set_up();
     make_base(plan.base);
     batch_warm_up();
-    int code = settings.has_at ? run_one(&plan) : run_all(&plan);
+    int code = settings.at > 0 ? run_one(&plan) : run_all(&plan);
     test_remove_tree(plan.base);
     return code;
 }

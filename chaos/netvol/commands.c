@@ -3,6 +3,7 @@
 #include "chaos/netvol/rules.h"
 #include "chaos/netvol/trace.h"
 #include "chaos/netvol/words.h"
+#include "chaos/support/numbers.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -85,14 +86,15 @@ static bool take_option(struct rule_order *rule, char *word)
         return false;
     *value++ = '\0';
     if (strcmp(word, "after") == 0)
-        return words_count(value, &rule->after);
+        return number_count(value, 0, UINT64_MAX, &rule->after);
     if (strcmp(word, "count") == 0)
-        return words_count(value, &rule->count_max);
+        return number_count(value, 0, UINT64_MAX, &rule->count_max);
     if (strcmp(word, "seed") == 0)
-        return words_count(value, &rule->seed);
+        return number_count(value, 0, UINT64_MAX, &rule->seed);
     if (strcmp(word, "probability") == 0)
-        return words_number(value, 0, 1, &rule->probability);
-    if (strcmp(word, "late") != 0 || rule->effect != RULE_FAIL || !words_count(value, &late))
+        return number_real(value, 0, 1, &rule->probability);
+    if (strcmp(word, "late") != 0 || rule->effect != RULE_FAIL ||
+        !number_count(value, 0, UINT64_MAX, &late))
         return false;
     rule->late = late == 1;
     return late <= 1;
@@ -138,7 +140,7 @@ static const char *run_short(struct order *order)
 {
     struct rule_order rule = {.effect = RULE_SHORT};
 
-    if (!words_count(order->words[3], &rule.amount))
+    if (!number_count(order->words[3], 0, UINT64_MAX, &rule.amount))
         return "no number of bytes";
     return add_rule(order, &rule, 4);
 }
@@ -147,7 +149,7 @@ static const char *run_delay(struct order *order)
 {
     struct rule_order rule = {.effect = RULE_DELAY};
 
-    if (!words_count(order->words[3], &rule.amount))
+    if (!number_count(order->words[3], 0, UINT64_MAX, &rule.amount))
         return "no number of microseconds";
     return add_rule(order, &rule, 4);
 }
@@ -169,7 +171,7 @@ static const char *for_rule(const struct order *order, bool (*act)(unsigned numb
     uint64_t number = RULES_ALL;
 
     if (strcmp(order->words[0], "all") != 0 &&
-        (!words_count(order->words[0], &number) || number == RULES_ALL || number > UINT32_MAX))
+        (!number_count(order->words[0], 0, UINT32_MAX, &number) || number == RULES_ALL))
         return "no number of a rule";
     return act((unsigned) number) ? NULL : "no such rule";
 }
@@ -305,7 +307,7 @@ static const char *find_node(struct order *order)
     order->node = NODE_ALL;
     if (strcmp(order->words[0], "all") == 0)
         return NULL;
-    if (!words_count(order->words[0], &number) || number >= order->volume->count)
+    if (!number_count(order->words[0], 0, UINT64_MAX, &number) || number >= order->volume->count)
         return "no such node";
     order->node = (uint32_t) number;
     return NULL;

@@ -1,6 +1,7 @@
 #include "chaos/netvol/knobs.h"
 
 #include "chaos/netvol/words.h"
+#include "chaos/support/numbers.h"
 #include "core/clock.h"
 
 #include <math.h>
@@ -81,8 +82,7 @@ static bool value_of(const struct knob_info *info, const char *text, double *ret
             return true;
         }
     }
-    return words_number(text, info->least, info->most, ret) &&
-           (!info->whole || trunc(*ret) >= *ret);
+    return number_real(text, info->least, info->most, ret) && (!info->whole || trunc(*ret) >= *ret);
 }
 
 bool knobs_set(struct knobs *knobs, enum knob knob, enum operation operation, const char *value)

@@ -12,10 +12,6 @@
  * many of them, or quotes that do not end. */
 bool words_split(char *line, char *words[WORDS_MAX], unsigned *ret_count);
 
-/* A number that is all of `text` and lies between the bounds. */
-bool words_number(const char *text, double least, double most, double *ret);
-bool words_count(const char *text, uint64_t *ret);
-
 /* An error of the system by its name, as "EIO". */
 bool words_errno(const char *name, int *ret);
 

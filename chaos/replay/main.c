@@ -1,6 +1,7 @@
 /* Plays schedules and counts. See chaos/README.md. */
 #include "chaos/replay/runner.h"
 #include "chaos/replay/together.h"
+#include "chaos/support/options.h"
 #include "core/clock.h"
 #include "core/index.h"
 #include "core/log.h"
@@ -8,6 +9,7 @@
 #include "tests/support/shared.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +18,7 @@
 #define ROUNDS 100
 #define SECONDS 3
 
-enum what { PLAY_SCHEDULES, PLAY_LIST, PLAY_RANDOM, PLAY_TOGETHER };
+enum what { PLAY_SCHEDULES, PLAY_LIST, PLAY_RANDOM, PLAY_TOGETHER, PLAY_HELP };
 
 struct options {
     struct run_options run;
@@ -90,6 +92,8 @@ static int run(const struct options *options)
     case PLAY_TOGETHER:
         run_together(options->seed, options->seconds ? options->seconds : SECONDS, peer, &totals);
         break;
+    case PLAY_HELP:
+        break;
     }
     schedule_list_destroy(&list);
     peer_process_stop(&peer);
@@ -101,69 +105,75 @@ static int run(const struct options *options)
     return totals.failed == 0 && totals.passed > 0 ? 0 : 1;
 }
 
-static int usage(void)
+static const char help[] =
+    "usage: run [--schedules PATH] [--only NAME] [--repeat N] [--verbose] [--list]\n"
+    "       run --random [--seed N] [--rounds N | --seconds N] [--repeat N] [--verbose]\n"
+    "       run --together [--seed N] [--seconds N]\n"
+    "\n"
+    "Plays schedules, some made by chance, or everything at once.\n"
+    "\n"
+    "  --list       the schedules\n"
+    "  --only NAME  those whose names begin so\n"
+    "  --repeat N   each so many times; two runs that differ are a failure\n"
+    "  --verbose    what their steps do\n"
+    "  --help       this text\n"
+    "\n"
+    "Exit codes: 0 all was right, 1 something was not, 2 wrong usage.\n";
+
+static bool take_option(int letter, const char *name, struct options *ret)
 {
-    (void) fprintf(stderr,
-                   "run [--schedules PATH] [--only NAME] [--repeat N] [--verbose] [--list]\n"
-                   "run --random [--seed N] [--rounds N | --seconds N] [--repeat N] [--verbose]\n"
-                   "run --together [--seed N] [--seconds N]\n");
-    return 2;
+    switch (letter) {
+    case 'h':
+        ret->what = PLAY_HELP;
+        return true;
+    case 'l':
+        ret->what = PLAY_LIST;
+        return true;
+    case 'c':
+        ret->what = PLAY_RANDOM;
+        return true;
+    case 't':
+        ret->what = PLAY_TOGETHER;
+        return true;
+    case 'o':
+        ret->run.only = optarg;
+        return true;
+    case 'r':
+        return option_unsigned(name, optarg, 1, UINT_MAX, &ret->run.repeat);
+    case 'v':
+        ret->run.verbose = true;
+        return true;
+    case 'p':
+        ret->schedules = optarg;
+        return true;
+    case 's':
+        return option_count(name, optarg, 0, UINT64_MAX, &ret->seed);
+    case 'n':
+        return option_unsigned(name, optarg, 1, UINT_MAX, &ret->rounds);
+    case 'd':
+        return option_unsigned(name, optarg, 1, UINT_MAX, &ret->seconds);
+    default:
+        return false; /* getopt has told */
+    }
 }
 
 static bool read_options(int argc, char **argv, struct options *ret)
 {
     static const struct option known[] = {
-        {"list", no_argument, NULL, 'l'},
-        {"only", required_argument, NULL, 'o'},
-        {"repeat", required_argument, NULL, 'r'},
-        {"verbose", no_argument, NULL, 'v'},
-        {"schedules", required_argument, NULL, 'p'},
-        {"random", no_argument, NULL, 'c'},
-        {"together", no_argument, NULL, 't'},
-        {"seed", required_argument, NULL, 's'},
-        {"rounds", required_argument, NULL, 'n'},
-        {"seconds", required_argument, NULL, 'd'},
-        {NULL, 0, NULL, 0},
+        {"help", no_argument, NULL, 'h'},          {"list", no_argument, NULL, 'l'},
+        {"only", required_argument, NULL, 'o'},    {"repeat", required_argument, NULL, 'r'},
+        {"verbose", no_argument, NULL, 'v'},       {"schedules", required_argument, NULL, 'p'},
+        {"random", no_argument, NULL, 'c'},        {"together", no_argument, NULL, 't'},
+        {"seed", required_argument, NULL, 's'},    {"rounds", required_argument, NULL, 'n'},
+        {"seconds", required_argument, NULL, 'd'}, {NULL, 0, NULL, 0},
     };
+    int at = 0;
 
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        unsigned long number = optarg ? strtoul(optarg, NULL, 10) : 0;
-        switch (option) {
-        case 'l':
-            ret->what = PLAY_LIST;
-            break;
-        case 'c':
-            ret->what = PLAY_RANDOM;
-            break;
-        case 't':
-            ret->what = PLAY_TOGETHER;
-            break;
-        case 'o':
-            ret->run.only = optarg;
-            break;
-        case 'r':
-            ret->run.repeat = (unsigned) number;
-            break;
-        case 'v':
-            ret->run.verbose = true;
-            break;
-        case 'p':
-            ret->schedules = optarg;
-            break;
-        case 's':
-            ret->seed = number;
-            break;
-        case 'n':
-            ret->rounds = (unsigned) number;
-            break;
-        case 'd':
-            ret->seconds = (unsigned) number;
-            break;
-        default:
+    for (int letter; (letter = getopt_long(argc, argv, "", known, &at)) != -1;) {
+        if (!take_option(letter, known[at].name, ret))
             return false;
-        }
     }
-    return optind == argc && ret->run.repeat > 0;
+    return option_no_rest(argc, argv, optind);
 }
 
 int main(int argc, char **argv)
@@ -178,7 +188,9 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--open-index") == 0)
         return open_index(argv[2]);
     if (!read_options(argc, argv, &options))
-        return usage();
+        return OPTION_WRONG;
+    if (options.what == PLAY_HELP)
+        return fputs(help, stdout) < 0;
     if (!getenv("TMPDIR") && access(MEMORY_DIRECTORY, W_OK) == 0)
         (void) setenv("TMPDIR", MEMORY_DIRECTORY, 1);
     return run(&options);

@@ -11,6 +11,7 @@ is done and checked.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -62,6 +63,7 @@ from history import WORD, Recorder, join_histories, read_history, token_of  # no
 from netvol import Netvol  # noqa: E402
 from peer import Peer  # noqa: E402
 from process import wait_until  # noqa: E402
+from program_end import run as run_program  # noqa: E402
 from third_party import Sightings, Surroundings, ThirdParty  # noqa: E402
 from volumes import scratch_directory  # noqa: E402
 from workers import Place, answered, found, run_workers  # noqa: E402
@@ -119,34 +121,42 @@ class Round:
         self.parts = []
         self.recorder = self.record("driver")
         self.stop = multiprocessing.Event()
-        count = options.agents or self.chance.randint(2, 4)
         self.locks = "shared"  # until the volume is another one
-        self.netvol, self.volume = self.make_volume(count)
+        self.owners = None
+        self.netvol = self.volume = None
+        self.nodes, self.processes, self.helpers = [], [], []
+
+    def set_up(self):
+        count = self.options.agents or self.chance.randint(2, 4)
+        self.make_volume(count)
         # Two nodes that write one user at a time are the platform's to avoid, where no lock keeps them apart.
-        self.owners = None if self.locks == "shared" else owners_of(self.users, count, seed)
-        self.nodes = [Node(number, self.make_agent(number), self.recorder) for number in range(count)]
+        if self.locks != "shared":
+            self.owners = owners_of(self.users, count, self.seed)
+        for number in range(count):
+            self.nodes.append(Node(number, self.make_agent(number), self.recorder))
 
     def make_volume(self, count):
         """The network volume, if it is one, and the directory where it really lies."""
         kind, locks = volume_of(self.options, self.seed)
         if kind == "plain":
-            return self.plain_volume()
+            self.make_plain_volume()
+            return
         try:
-            volume = Netvol(self.directory, count)
+            self.netvol = volume = Netvol(self.directory, count)
         except unittest.SkipTest:
-            return self.plain_volume()
+            self.make_plain_volume()
+            return
         cache_s = self.chance.choice(CACHES_S)
         for knob in ("attr_cache_s", "entry_cache_s", "negative_cache_s", "listing_cache_s", "data_cache_s"):
             volume.set(knob, cache_s)
         self.locks = locks
         volume.set("flock", "across" if locks == "shared" else locks)
         print(f"netvol, caches of {cache_s} s, locks: {locks}", flush=True)
-        return volume, volume.backing
+        self.volume = volume.backing
 
-    def plain_volume(self):
-        path = os.path.join(self.directory, "volume")
-        os.mkdir(path)
-        return None, path
+    def make_plain_volume(self):
+        self.volume = os.path.join(self.directory, "volume")
+        os.mkdir(self.volume)
 
     def make_agent(self, number):
         path = self.netvol.node(number).path if self.netvol else self.volume
@@ -174,48 +184,65 @@ class Round:
     def run(self):
         """What went wrong beside the history, a list of texts."""
         try:
+            self.set_up()
             for node in self.nodes:
                 node.start()
             problems = self.disorder()
             self.calm()
             return problems
         finally:
-            self.stop.set()
-            self.recorder.close()
-            for node in self.nodes:
-                node.agent.close()
+            self.close()
+
+    def close(self):
+        """Ends whoever still runs: all of them where the round was ended before its time."""
+        with contextlib.ExitStack() as ends:  # the last first, and each whatever befalls the others
             if self.netvol:
-                self.netvol.close()
+                ends.callback(self.netvol.close)
+            for node in self.nodes:
+                ends.callback(node.agent.close)
+            ends.callback(self.recorder.close)
+            for process in self.processes:
+                ends.callback(process.join)
+                ends.callback(process.kill)
+            # Before agents are ended, as one of them starts such; and before workers are killed, as one of those may
+            # have the lock of `stop`.
+            ends.callback(self.join_helpers)
+            self.stop.set()
 
     def disorder(self):
         answers = multiprocessing.Queue()
-        processes = []
         for node in self.nodes:
             path = os.path.join(self.directory, f"workers{node.number}.jsonl")
             self.parts.append(path)
-            processes.append(multiprocessing.Process(target=run_workers,
-                                                     args=(self.place(node.number), path, self.stop, answers)))
-        for process in processes:
+            process = multiprocessing.Process(target=run_workers, daemon=True,
+                                              args=(self.place(node.number), path, self.stop, answers))
             process.start()
-        helpers = self.parties() + self.faults()
-        for helper in helpers:
+            self.processes.append(process)
+        self.helpers = self.parties() + self.faults()
+        for helper in self.helpers:
             helper.thread.start()
         time.sleep(self.seconds)
         self.stop.set()
         problems = []
-        for _ in processes:
+        for _ in self.processes:
             problems += answers.get(timeout=60)
-        for process in processes:
+        for process in self.processes:
             process.join()
-        for helper in helpers:
-            helper.thread.join(90)
-            if isinstance(helper, VolumeFaults):
-                helper.end()
-            problems += [helper.problem] if helper.problem else []
+        problems += self.join_helpers()
         for node in self.nodes:
             node.look()
             problems += [node.problem] if node.problem else []
         return problems
+
+    def join_helpers(self):
+        """What went wrong with them."""
+        helpers, self.helpers = self.helpers, []
+        for helper in helpers:
+            if helper.thread.ident:  # it was started
+                helper.thread.join(90)
+            if isinstance(helper, VolumeFaults):
+                helper.end()
+        return [helper.problem for helper in helpers if helper.problem]
 
     def parties(self):
         how = Surroundings(self.volume, self.directory, self.recorder, self.stop, self.options.faults != "none",
@@ -322,7 +349,12 @@ def run_round(options, seed, seconds):
     directory = tempfile.mkdtemp(prefix=f"memsync-soak-{seed}-", dir=top)
     print(f"seed {seed}, {seconds:g} s: {command_of(options, seed, seconds)}", flush=True)
     this = Round(options, seed, seconds, directory)
-    problems = this.run()
+    try:
+        problems = this.run()
+    except SystemExit:  # told to end: nothing was found
+        if not options.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
     path = this.history()
     violations, summary = check(read_history(path))
     tell(violations)
@@ -354,7 +386,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_program(main)

@@ -124,7 +124,7 @@ static bool is_blank(const json_t *summaries)
         json_t *section;
         json_object_foreach(group, name, section)
         {
-            if (json_string_length(json_object_get(section, "summary")) > 0)
+            if (json_string_length(request_summary_text(section)) > 0)
                 return false;
         }
     }

@@ -100,6 +100,11 @@ const struct command *command_at(size_t i)
     return i < ARRAY_SIZE(commands) ? &commands[i] : NULL;
 }
 
+const char *command_option_words(const struct command *command)
+{
+    return command->options ? " [OPTION]..." : "";
+}
+
 const struct command *command_find(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {

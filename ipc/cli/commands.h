@@ -14,6 +14,9 @@ struct command {
     const char *help;            /* further lines, or NULL */
 };
 
+/* " [OPTION]..." behind the name of one that has options of its own, else "". */
+const char *command_option_words(const struct command *command);
+
 /* NULL when there is none of that name. */
 const struct command *command_find(const char *name);
 

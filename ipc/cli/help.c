@@ -36,8 +36,7 @@ void help_print_command(FILE *file, const struct screen *screen, const struct co
     size_t width = width_of(screen);
 
     (void) fprintf(file, "usage: memsync %s%s%s%s\n\n", command->name,
-                   command->options ? " [OPTION]..." : "", *command->synopsis ? " " : "",
-                   command->synopsis);
+                   command_option_words(command), *command->synopsis ? " " : "", command->synopsis);
     (void) fprintf(file, "%s.\n", command->summary);
     if (command->help) {
         (void) fputc('\n', file);

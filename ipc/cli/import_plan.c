@@ -62,6 +62,7 @@ struct import_plan import_plan_read(const json_t *document, const json_t *answer
         .left_out = json_array_size(json_object_get(answer, "evicted")),
         .is_unmigrated = json_is_true(json_object_get(answer, "unmigrated")),
         .sections = json_object_get(answer, "replaced_summaries"),
+        .new_sections = json_object_get(answer, "added_summaries"),
     };
 }
 
@@ -84,22 +85,28 @@ static void describe_facts(FILE *file, const struct import_plan *plan)
                        plan->left_out == 1 ? "is" : "are");
 }
 
+static void describe_summaries(FILE *file, const json_t *names, const char *verb)
+{
+    size_t count = json_array_size(names);
+
+    if (count > 0)
+        (void) fprintf(file, "; it %s the text of %zu summar%s:", verb, count,
+                       count == 1 ? "y" : "ies");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *name = json_array_get(names, i);
+        AUTO_FREE char *line = screen_line(json_string_value(name), json_string_length(name), true);
+        (void) fprintf(file, "%s%s", i > 0 ? ", " : " ", line ? line : "?");
+    }
+}
+
 void import_plan_describe(FILE *file, const struct import_plan *plan)
 {
-    size_t count = json_array_size(plan->sections);
-
     if (plan->has_facts)
         describe_facts(file, plan);
     else
         (void) fputs("the document has no member facts, so those that are there stay", file);
-    if (count > 0)
-        (void) fprintf(file, "; it replaces the text of %zu summar%s:", count,
-                       count == 1 ? "y" : "ies");
-    for (size_t i = 0; i < count; i++) {
-        const json_t *name = json_array_get(plan->sections, i);
-        AUTO_FREE char *line = screen_line(json_string_value(name), json_string_length(name), true);
-        (void) fprintf(file, "%s%s", i > 0 ? ", " : " ", line ? line : "?");
-    }
+    describe_summaries(file, plan->sections, "replaces");
+    describe_summaries(file, plan->new_sections, "adds");
     if (plan->is_unmigrated)
         (void) fputs("; the memory is brought into the present format first", file);
 }

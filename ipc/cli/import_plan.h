@@ -14,10 +14,11 @@ struct import_plan {
     size_t added;
     size_t replaced; /* same id, other contents */
     size_t unchanged;
-    size_t deleted;         /* there, and not afterwards */
-    size_t left_out;        /* of the document, for lack of room */
-    bool is_unmigrated;     /* the memory has to be migrated first */
-    const json_t *sections; /* whose texts are lost, "user.workContext"; the answer's */
+    size_t deleted;             /* there, and not afterwards */
+    size_t left_out;            /* of the document, for lack of room */
+    bool is_unmigrated;         /* the memory has to be migrated first */
+    const json_t *sections;     /* whose texts are lost, "user.workContext"; the answer's */
+    const json_t *new_sections; /* those that have had no text; the same */
 };
 
 /* What is wrong with a document, or NULL; the words are never freed. What is inside of facts is the

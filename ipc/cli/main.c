@@ -67,8 +67,8 @@ static void complain_about_missing(const struct command *command, size_t words)
 
     while (words-- > 0)
         name += strcspn(name, " ") + 1;
-    complain(command, "%.*s is missing; usage: memsync %s %s", (int) strcspn(name, " ."), name,
-             command->name, command->synopsis);
+    complain(command, "%.*s is missing; usage: memsync %s%s %s", (int) strcspn(name, " ."), name,
+             command->name, command_option_words(command), command->synopsis);
 }
 
 static enum exit_code check_usage(const struct cli *cli)
@@ -87,9 +87,9 @@ static enum exit_code check_usage(const struct cli *cli)
         return EXIT_USAGE;
     }
     if (words > command->words_max) {
-        complain(command, "takes no \"%s\"; usage: memsync %s%s%s",
+        complain(command, "takes no \"%s\"; usage: memsync %s%s%s%s",
                  cli->options.arguments[command->words_max + 1], command->name,
-                 *command->synopsis ? " " : "", command->synopsis);
+                 command_option_words(command), *command->synopsis ? " " : "", command->synopsis);
         return EXIT_USAGE;
     }
     return EXIT_DONE;

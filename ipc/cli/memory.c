@@ -18,7 +18,7 @@ static enum exit_code ask(struct cli *cli, const char *method, json_t **ret)
 static void print_summary(const struct screen *screen, const char *section, const char *name,
                           const json_t *entry)
 {
-    const json_t *summary = json_object_get(entry, "summary");
+    const json_t *summary = request_summary_text(entry);
     const char *updated = json_string_value(json_object_get(entry, "updatedAt"));
     AUTO_FREE char *label = screen_line(name, strlen(name), true);
     AUTO_FREE char *date = screen_line(updated ? updated : "", updated ? strlen(updated) : 0, true);
@@ -41,7 +41,7 @@ static size_t show_summaries(const struct screen *screen, const json_t *holder)
         json_t *entry;
         json_object_foreach(section, name, entry)
         {
-            if (json_string_length(json_object_get(entry, "summary")) == 0)
+            if (json_string_length(request_summary_text(entry)) == 0)
                 continue;
             count++;
             if (screen)

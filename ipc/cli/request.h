@@ -53,6 +53,9 @@ enum exit_code request_open(struct cli *cli);
 /* The same about the last call of the client library. */
 enum exit_code request_complain(const struct cli *cli, int code);
 
+/* The text of a section of a memory's summaries: the entry itself in some files, or its member. */
+const json_t *request_summary_text(const json_t *entry);
+
 /* "user/agent" of an object with user_id and agent_name, harmless, to be freed. */
 char *request_scope_name(const json_t *scope);
 

@@ -183,3 +183,8 @@ bool request_note_nothing(const struct cli *cli, const json_t *result, json_int_
     complain(cli->command, "there is no memory of %s", name ? name : "that user");
     return true;
 }
+
+const json_t *request_summary_text(const json_t *entry)
+{
+    return json_is_string(entry) ? entry : json_object_get(entry, "summary");
+}

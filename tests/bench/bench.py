@@ -32,7 +32,8 @@ import slow  # noqa: E402
 import writes  # noqa: E402
 from agent import AgentFailed  # noqa: E402
 from harness import Bench, MeasurementFailed, heading  # noqa: E402
-from options import positive, run  # noqa: E402
+from options import positive  # noqa: E402
+from program_end import run  # noqa: E402
 
 MEASUREMENTS = {
     "inside": searches.measure_inside,

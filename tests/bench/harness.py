@@ -53,7 +53,9 @@ class Bench:
         self.scratch = tempfile.mkdtemp(prefix="scratch-", dir=self.top)
 
     def close(self):
-        shutil.rmtree(self.scratch if self.keep else self.top, ignore_errors=True)
+        """What was written are hundreds of thousands of files: a program for that is quicker than shutil."""
+        self.say("removing what was written")
+        subprocess.run(["rm", "-rf", self.scratch if self.keep else self.top], check=False)
 
     # -- what is measured on --
 

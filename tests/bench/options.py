@@ -1,8 +1,6 @@
-"""What the measuring programs share of a command line: numbers that must be sound, and an end that was asked for."""
+"""What the measuring programs share of a command line: numbers that must be sound."""
 
 import argparse
-import signal
-import sys
 
 
 def positive(convert):
@@ -14,15 +12,3 @@ def positive(convert):
         return number
     parse.__name__ = "number"
     return parse
-
-
-def run(main):
-    """Ends the program with what main() returns. SIGINT and SIGTERM end it as Ctrl-C does, so that everything
-    that was made is removed again, and without a trace of where that was."""
-    def stop(number, _frame):
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_IGN)  # nothing interrupts the removal
-        raise SystemExit(128 + number)
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, stop)
-    sys.exit(main())

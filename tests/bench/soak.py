@@ -32,7 +32,8 @@ from builds import count_of, private_mib  # noqa: E402
 from charts import Axis, Panel, Series, write_chart  # noqa: E402
 from harness import is_settled, wait_until  # noqa: E402
 from make_volume import make_volume  # noqa: E402
-from options import positive, run as run_program  # noqa: E402
+from options import positive  # noqa: E402
+from program_end import run as run_program  # noqa: E402
 from soak_load import FACTS, ROLES  # noqa: E402
 from trend import Allowance, TooShort, judge  # noqa: E402
 

@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -131,9 +132,11 @@ class Build(unittest.TestCase):
     def test_a_rebuild_is_told_like_a_first_build(self):
         self.agent.start()
         self.watch()
+        self.agent.signal(signal.SIGSTOP)  # or it may begin with one file and lose the others while it builds
         for name in os.listdir(self.agent.index):
             if re.match(r"memsyncd\.sqlite3", name):
                 os.unlink(os.path.join(self.agent.index, name))
+        self.agent.signal(signal.SIGCONT)
         self.agent.wait_until(lambda: self.agent.rpc("status")["build"]["phase"] != "done", 20,
                               "a rebuild")
         seen = self.watch()

@@ -408,6 +408,12 @@ class Reading(Case):
         self.agent.answers["get_summaries"] = {"summaries": {"user": {}}, "scope": FRESH}
         self.expect(1, "-u", "u1", "summaries")
 
+    def test_summaries_that_are_text_alone_are_shown(self):
+        self.agent.answers["get_summaries"] = {"summaries": {"user": {"workContext": "Runs a team.", "topOfMind": ""},
+                                                             "history": {"odd": 7}}, "scope": FRESH}
+        out, _ = self.expect(0, "-u", "u1", "summaries")
+        self.assertEqual(out, "user.workContext  \nRuns a team.\n\n")
+
     def test_context_is_printed_as_it_is(self):
         self.agent.answers["get_context"] = {"text": "Facts:\n- likes tea"}
         self.assertEqual(self.expect(0, "-u", "u1", "context")[0], "Facts:\n- likes tea\n")
@@ -719,6 +725,14 @@ class Help(Case):
     def options_of(self, command):
         text, _ = self.expect(0, "help", command)
         return set(re.findall(r"(?m)^  (?:-\w,|   ) (--[a-z-]+)", text))
+
+    def test_wrong_words_are_answered_with_the_usage(self):
+        _, err = self.expect(2, "status", "x")
+        self.assertIn("takes no \"x\"; usage: memsync status", err)
+        _, err = self.expect(2, "list", "x")
+        self.assertIn("usage: memsync list [OPTION]...\n", err)
+        _, err = self.expect(2, "get")
+        self.assertIn("FACT is missing; usage: memsync get [OPTION]... FACT\n", err)
 
     def test_every_command_has_help_in_both_ways(self):
         for command in self.commands():

@@ -637,7 +637,10 @@ class Import(WriteCase):
         self.assertTrue(out.endswith(" and deletes 1; 1 of the document is left out, for lack of room; it replaces the "
                                      "text of 2 summaries: user.a\\x1b, user.b; the memory is brought into the present "
                                      "format first\n"), out)
-        self.planned |= {"replaced_summaries": [], "unmigrated": False}
+        self.planned |= {"added_summaries": ["history.b"], "evicted": [], "unmigrated": False}
+        out, _ = self.load(0, self.DOCUMENT, "--dry-run")
+        self.assertTrue(out.endswith("user.b; it adds the text of 1 summary: history.b\n"), out)
+        self.planned |= {"replaced_summaries": [], "added_summaries": []}
         out, _ = self.load(0, {"user": {}}, "--dry-run")
         self.assertEqual(out, "the document has no member facts, so those that are there stay\n")
         self.assertEqual((self.imports(), set(self.methods())), ([], {"import_memory"}))
@@ -1196,6 +1199,8 @@ class RealJourneys(Journeys, WriteCase):
             out, err = self.expect(1, "-u", "nobody", "clear", *arguments)
             self.assertEqual((out, err.count("\n")), ("", 1))
             self.assertIn("there is no memory of nobody", err)
+        self.expect(4, "-u", "nobody", "clear", "--all", "-y", "--expect-revision", "3")
+        self.assertFalse(os.path.exists(os.path.join(self.volume, "users", "nobody")))
 
     def put_by_hand(self):
         """A second fact, and the first one moved, without a new revision of the manifest."""

@@ -178,7 +178,8 @@ class Netvol(Rules):
         self.process = subprocess.Popen(
             [program, "--control", self.socket_path, "--stdin", self.backing,
              *(node.path for node in self.nodes)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True)  # Ctrl-C does not take it away from those who still use it
         self.await_ready()
 
     def await_ready(self):

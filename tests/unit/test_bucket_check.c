@@ -1,6 +1,7 @@
 /* core/bucket_check.h: which scopes of a bucket should be refreshed. */
 #include "core/bucket_check.h"
 
+#include "core/build_progress.h"
 #include "tests/unit/engine_checks.h"
 
 static struct temp_store *store;
@@ -94,6 +95,24 @@ Test(bucket_check, a_bucket_without_rows_is_listed)
     cr_expect(run("u", true));
     cr_expect(run(NULL, true));
     cr_expect_str_eq(asked(), "u/a -/r ");
+}
+
+/* Somebody polled the bucket between the loss of an index and the pass that builds it anew. */
+Test(bucket_check, a_pass_counts_what_somebody_else_has_asked_for)
+{
+    struct build_figures figures;
+
+    temp_store_open(store);
+    create();
+    (void) temp_volume_add(store->volume, "u", "a", "f1", "note one");
+    cr_expect(run("u", false));
+    build_progress_begin(store->store->progress);
+    build_progress_listed(store->store->progress, 1);
+    cr_expect(run("u", true));
+    build_progress_looked(store->store->progress);
+    build_progress_figures(store->store->progress, &figures);
+    cr_expect_eq(figures.scopes_total, 1);
+    cr_expect_str_eq(asked(), "u/a ");
 }
 
 /* The listing is made once a manifest, not at every turn. */

@@ -444,14 +444,25 @@ Test(index_db, a_cut_file_is_set_aside)
     expect_set_aside(&fixture, "cut");
 }
 
+static void hear_emptied(void *context, enum log_level level UNUSED, const char *line)
+{
+    *(unsigned *) context +=
+        strstr(line, "index.rebuilt") != NULL && strstr(line, "emptied") != NULL;
+}
+
 Test(index_db, an_empty_file_becomes_an_index)
 {
     AUTO_FIXTURE struct fixture fixture;
+    unsigned heard = 0;
 
+    log_set_capture(hear_emptied, &heard);
     fixture_create(&fixture);
     fixture_close(&fixture);
+    cr_expect(eq(u32, heard, 0));
     write_file(&fixture, INDEX_FILE_NAME, "");
     fixture_reopen(&fixture);
+    cr_expect(fixture.rebuilt);
+    cr_expect(eq(u32, heard, 1));
     fill(&fixture, 3);
     EXPECT_FOUND(&fixture, &scope, "word1", "f1");
 }
@@ -806,6 +817,36 @@ Test(index_db, files_that_go_or_are_replaced_are_noticed)
         fixture_reopen(&fixture);
         cr_expect(not(fixture.rebuilt));
         EXPECT_FOUND(&fixture, &scope, "word4", "f4");
+    }
+}
+
+/* SQLite removes the log of an empty file, which then looks like one that somebody has removed. */
+Test(index_db, what_has_become_of_the_files_is_told)
+{
+    static const struct {
+        const char *command;
+        const char *text;
+    } rows[] = {
+        {": > '%s/memsyncd.sqlite3'; rm '%1$s/memsyncd.sqlite3-wal'", "the index file was emptied"},
+        {"rm '%s/memsyncd.sqlite3'", "the index file was removed or replaced"},
+        {"rm '%s/memsyncd.sqlite3-wal'", "the index's log was removed or replaced"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        AUTO_FIXTURE struct fixture fixture;
+        struct index_reader *late = NULL;
+        struct error error = {0};
+        char command[512];
+
+        fixture_create(&fixture);
+        fill(&fixture, 50);
+        (void) snprintf(command, sizeof command, rows[i].command, fixture.directory);
+        cr_assert(zero(int, system(command)));
+        cr_expect(index_file_was_replaced(fixture.index));
+        cr_assert(eq(int, index_reader_create(fixture.index, &late, NULL), STATUS_OK));
+        cr_expect(eq(int, index_begin(late, &error), STATUS_CORRUPT));
+        cr_expect_str_eq(error.message, rows[i].text);
+        index_reader_destroy(&late);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -127,6 +128,39 @@ Test(service, a_loop_that_turns_twice_in_an_interval_is_in_time)
         clock_advance_for_test(999 * NS_PER_SECOND);
     }
     cr_expect_eq(fed, 21);
+}
+
+/* The serving thread feeds it: a supervisor that does not read must not hold that up. */
+Test(service, a_full_socket_is_not_waited_for, .timeout = 20)
+{
+    struct sockaddr_un manager = {.sun_family = AF_UNIX};
+    char byte;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    want_watchdog("3600000000");
+    (void) snprintf(manager.sun_path, sizeof manager.sun_path, "%s", socket_path);
+    cr_assert_eq(connect(fd, (const struct sockaddr *) &manager, sizeof manager), 0);
+    while (send(fd, "x", 1, 0) == 1)
+        ;
+    service_feed_watchdog();
+    for (const char *message; *(message = received()) != '\0';)
+        cr_expect_str_eq(message, "x");
+    service_feed_watchdog();
+    cr_expect_str_eq(received(), "WATCHDOG=1", "the next turn does it");
+    (void) close(fd);
+
+    /* one without a name in the file system */
+    int other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    (void) snprintf(manager.sun_path, sizeof manager.sun_path, "@%s", directory);
+    cr_assert_eq(setenv("NOTIFY_SOCKET", manager.sun_path, 1), 0);
+    socklen_t size =
+        (socklen_t) (offsetof(struct sockaddr_un, sun_path) + strlen(manager.sun_path));
+    manager.sun_path[0] = '\0';
+    cr_assert_eq(bind(other, (const struct sockaddr *) &manager, size), 0);
+    clock_advance_for_test(1000 * NS_PER_SECOND);
+    service_feed_watchdog();
+    cr_expect_eq(recv(other, &byte, 1, MSG_DONTWAIT), 1);
+    (void) close(other);
 }
 
 Test(service, another_process_watchdog_is_not_ours)

@@ -696,24 +696,18 @@ static int open_one(const char *path, const struct stat *status UNUSED, int kind
     return chmod(path, 0777);
 }
 
-/* In a process of its own, as somebody who may change all but the shard of f1. */
-Test(volume_commit, without_the_right_nobody_else_is_kept_from_writing)
+/* In a process of its own, as somebody who may change all but one directory of the bucket. */
+static void expect_refused(const char *directory, mode_t mode, const char *message)
 {
-    char path[SCOPE_PATH_MAX];
-    char shard[PATH_MAX + SCOPE_PATH_MAX];
+    char path[PATH_MAX + SCOPE_PATH_MAX];
     char bucket[PATH_MAX];
     int status = 0;
 
-    if (geteuid() != 0) {
-        printf("skipped: only root can become somebody without rights\n");
-        return;
-    }
-    in_bucket(commit.paths[0], path);
-    *strrchr(path, '/') = '\0';
-    (void) snprintf(shard, sizeof shard, "%s/%s", temp_volume_path(files), path);
     (void) snprintf(bucket, sizeof bucket, "%s/" BUCKET, temp_volume_path(files));
+    (void) snprintf(path, sizeof path, "%s/%s", bucket, directory);
     cr_assert_eq(nftw(bucket, open_one, 16, FTW_PHYS), 0);
-    cr_assert_eq(chmod(shard, 0755), 0);
+    cr_assert_eq(chmod(path, mode), 0, "%s", path);
+    (void) fflush(NULL);
     pid_t pid = fork();
     cr_assert(pid >= 0);
     if (pid == 0) {
@@ -722,11 +716,35 @@ Test(volume_commit, without_the_right_nobody_else_is_kept_from_writing)
         run();
         if (seteuid(0) < 0)
             _exit(1);
-        child_exit(commit.status == STATUS_DENIED && commit.error.path[0] ? 0 : 2);
+        bool told = commit.status == STATUS_DENIED && strstr(commit.error.message, message) &&
+                    strcmp(commit.error.path, directory) == 0;
+        if (!told)
+            (void) fprintf(stderr, "%d %s: %s\n", (int) commit.status, commit.error.path,
+                           commit.error.message);
+        child_exit(told ? 0 : 2);
     }
     cr_assert_eq(waitpid(pid, &status, 0), pid);
-    cr_expect_eq(status, 0);
+    cr_expect_eq(status, 0, "%s %o", directory, (unsigned) mode);
+    cr_assert_eq(chmod(path, 0777), 0);
     EXPECT_AS_BEFORE();
+}
+
+Test(volume_commit, without_the_right_nobody_else_is_kept_from_writing)
+{
+    char shard[SCOPE_PATH_MAX];
+    char recovery[PATH_MAX];
+
+    if (geteuid() != 0) {
+        printf("skipped: only root can become somebody without rights\n");
+        return;
+    }
+    (void) snprintf(shard, sizeof shard, "%s", commit.paths[0]);
+    *strrchr(shard, '/') = '\0';
+    expect_refused(shard, 0755, "no right to change the facts there");
+    expect_refused(shard, 0700, "no right to change the facts there");
+    (void) snprintf(recovery, sizeof recovery, "%s/" BUCKET "/.recovery", temp_volume_path(files));
+    cr_assert(mkdir(recovery, 0777) == 0 || errno == EEXIST);
+    expect_refused(".recovery", 0755, "no right to keep backups there");
 }
 
 Test(volume_commit, without_space_nothing_has_happened)

@@ -487,6 +487,27 @@ static struct live_state compare(const char *name)
     return live;
 }
 
+/* A handle that stays stale is not somebody who writes. */
+Test(volume_snapshot, a_compare_tells_what_it_cannot_get_over)
+{
+    static const enum temp_call calls[] = {TEMP_CALL_OPEN, TEMP_CALL_STAT, TEMP_CALL_READ};
+    struct scope scope;
+
+    temp_store_usual(store, false);
+    temp_store_scope("u/a", &scope);
+    for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+        struct live_state live = {0};
+        struct error error = {0};
+
+        temp_calls_fail(calls[i], "/u/memory.json", ESTALE, 0, 0);
+        cr_expect_eq(snapshot_compare(&store->store->source, &scope, &live, &error),
+                     STATUS_UNAVAILABLE, "row %zu", i);
+        temp_calls_reset();
+        cr_expect_str_eq(error.message, "the manifest cannot be read: Stale file handle");
+        cr_expect_str_eq(error.path, "users/u/memory.json");
+    }
+}
+
 Test(volume_snapshot, a_compare_tells_revision_and_stamps_of_one_file)
 {
     struct stat status;

@@ -482,13 +482,15 @@ Test(writer, a_leader_without_the_lock_fails_alone)
     temp_store_usual(store, false);
     open_writer();
     struct job jobs[] = {
-        {.thread = 1, .scope = "u/a", .wish = {.id = "j1", .text = "note job", .deadline_ms = 200}},
+        {.thread = 1,
+         .scope = "u/a",
+         .wish = {.id = "j1", .text = "note job", .deadline_ms = 2000}},
         {.thread = 2, .scope = "u/a", .wish = {.id = "j2", .text = "note job"}},
     };
     int fd = temp_volume_lock(store->volume, "u", true);
 
     job_start(&jobs[0]);
-    nap_ms(20);
+    job_wait_asleep(&jobs[0]); /* for the lock: it leads */
     job_start(&jobs[1]);
     job_join(&jobs[0]);
     EXPECT_JOB(jobs[0], STATUS_TIMEOUT);

@@ -172,6 +172,7 @@ struct job {
     struct error error;
     struct write_result result;
     atomic_bool begun, ended;
+    atomic_int task; /* the thread's number in /proc */
     pthread_t id;
 };
 
@@ -179,6 +180,7 @@ static UNUSED void *job_main(void *context)
 {
     struct job *job = context;
 
+    atomic_store(&job->task, gettid());
     atomic_store(&job->begun, true);
     job->status = write_wish_as(job->thread, job->scope, &job->wish, &job->result, &job->error);
     atomic_store(&job->ended, true);
@@ -206,6 +208,36 @@ static UNUSED void nap_ms(unsigned ms)
         temp_nap();
 }
 
+/* The state of a thread as the kernel has it: 'R' for one that waits for a processor, too. */
+static UNUSED char job_state(const struct job *job)
+{
+    char path[64];
+    char state = 'R';
+
+    (void) snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&job->task));
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 'X'; /* it has ended */
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 'R';
+    (void) fclose(file);
+    return state;
+}
+
+/* Waits until a job that was started waits for somebody: it sleeps whenever it is looked at. How
+ * long it takes to come there is a matter of the machine. */
+static UNUSED void job_wait_asleep(const struct job *job)
+{
+    unsigned asleep = 0;
+
+    while (!atomic_load(&job->begun))
+        temp_nap();
+    while (asleep < 5 && !atomic_load(&job->ended)) {
+        temp_nap();
+        asleep = job_state(job) == 'S' ? asleep + 1 : 0;
+    }
+}
+
 /* Starts the first one, waits until it stands at `point`, and starts the others behind it. */
 static UNUSED void jobs_queue_up(struct job *jobs, size_t count, enum pause_point point)
 {
@@ -214,11 +246,8 @@ static UNUSED void jobs_queue_up(struct job *jobs, size_t count, enum pause_poin
     cr_assert(pause_wait_reached(point, LONG_MS));
     for (size_t i = 1; i < count; i++) {
         job_start(&jobs[i]);
-        while (!atomic_load(&jobs[i].begun))
-            temp_nap();
-        nap_ms(10); /* one after the other, so that their order is known */
+        job_wait_asleep(&jobs[i]); /* one after the other, so that their order is known */
     }
-    nap_ms(50);
 }
 
 /* The same, and lets them go on to their ends. */
