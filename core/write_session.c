@@ -249,11 +249,13 @@ enum status write_session_load(struct write_session *session, struct error *erro
         error->status = STATUS_TIMEOUT;
     if (status == STATUS_WOULD_BLOCK)
         return STATUS_TIMEOUT;
+    if (status == STATUS_STALE && error && error->sys_errno == ESTALE)
+        return error_set(error, STATUS_UNAVAILABLE, error->path,
+                         "the user's directory or manifest cannot be read: %s",
+                         strerrordesc_np(ESTALE));
     if (status == STATUS_STALE)
         return error_set(error, STATUS_UNAVAILABLE, error ? error->path : NULL,
-                         error && error->sys_errno == ESTALE
-                             ? "the user's directory or manifest cannot be read: Stale file handle"
-                             : "the user's directory or manifest changes while it is read");
+                         "the user's directory or manifest changes while it is read");
     if (status == STATUS_OK && session->manifest.layout == MANIFEST_LAYOUT_NEWER) {
         char path[SCOPE_PATH_MAX];
         scope_file_path(&session->scope, session->store->source.manifest_name, path);
