@@ -51,9 +51,7 @@ def ids(document):
 
 
 def setUpModule():
-    log = logging.getLogger("memsync.deerflow")
-    log.propagate = False
-    log.addHandler(logging.NullHandler())
+    deerflow.quiet_log()
 
 
 class DeerFlowCase(ProcessCase):
@@ -159,6 +157,17 @@ class Seam(DeerFlowCase):
 class Searches(DeerFlowCase):
     """The first way in."""
 
+    @staticmethod
+    def noted(method, calls):
+        """Has a method of the client note of whom it asks, and whether it waited for the answer."""
+        real = getattr(memsync.Client, method)
+
+        def call(client, **options):
+            answer = real(client, **options)
+            calls.append((method, options.get("user_id"), options.get("agent_name"), answer.requested))
+            return answer
+        return unittest.mock.patch.object(memsync.Client, method, call)
+
     def test_a_search_goes_to_the_agent(self):
         self.serve()
         storage = self.searcher()
@@ -251,17 +260,7 @@ class Searches(DeerFlowCase):
         self.serve()
         adapter = self.searcher().retrieval
         asked = []
-
-        def note(method):
-            build = getattr(memsync.Client, method)
-
-            def call(client, **options):
-                answer = build(client, **options)
-                asked.append((method, options.get("user_id"), options.get("agent_name"), answer.requested))
-                return answer
-            return unittest.mock.patch.object(memsync.Client, method, call)
-
-        with note("refresh"), note("refresh_all"):
+        with self.noted("refresh", asked), self.noted("refresh_all", asked):
             adapter.upsert(fact("one", "what it says counts for nothing"), scope=ALICE, path="")
             adapter.remove("one", scope={"userId": None, "agentName": "agent-b"})
             adapter.remove("one", scope={"userId": "alice", "agentName": None})
@@ -301,6 +300,21 @@ class Searches(DeerFlowCase):
         storage.reload("agent-a", user_id="alice")
         self.assertEqual(found(storage.search_facts("edited", scopes=[ALICE])), ["one"])
         self.assertEqual(storage.search_facts("original", scopes=[ALICE]), [])
+        os.unlink(self.fact_file("one"))
+        storage.reload("agent-a", user_id="alice")
+        self.assertEqual(storage.search_facts("edited", scopes=[ALICE]), [])
+
+    def test_a_rebuild_after_a_commit_has_nothing_read_twice(self):
+        self.serve(config=QUIET)
+        storage, asked = self.searcher(), []
+        with self.noted("refresh", asked):
+            for number in range(3):
+                self.peer.commit("alice", "agent-a", [add(f"fact_{number}", f"word{number}", "unheard-of")])
+                self.assertEqual(found(storage.search_facts(f"word{number}", scopes=[ALICE])), [f"fact_{number}"])
+            self.assertEqual(asked, [])
+            self.edit("fact_1", "word1", "edited")
+            storage.reload("agent-a", user_id="alice")
+        self.assertEqual(asked, [("refresh", "alice", "agent-a", False)])
 
     def test_a_full_rebuild_sees_files_that_somebody_removed(self):
         running = self.serve(config=QUIET)

@@ -12,6 +12,7 @@ import abc
 import copy
 import importlib
 import json
+import logging
 import os
 import sys
 import types
@@ -265,6 +266,13 @@ def create_storage(config):
     if not isinstance(kind, type) or not issubclass(kind, MemoryStorage):
         raise TypeError(f"{config.storage_class} is no MemoryStorage")
     return kind(config)
+
+
+def quiet_log():
+    """What is logged is told to those tests alone that ask for it."""
+    log = logging.getLogger("memsync.deerflow")
+    log.propagate = False
+    log.addHandler(logging.NullHandler())
 
 
 # What only newer versions have.

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import MemsyncError
 from .agent import VolumeAgent
-from .rebuild import reread, reread_differing
+from .rebuild import reread_differing, reread_edited
 from .scopes import Scope, of_facts
 from .searches import search
 
@@ -61,13 +61,14 @@ class AgentRetrieval:
 
     def rebuild(self, records: Sequence[Tuple[Dict[str, Any], Scope, str]], *,
                 scopes: Optional[Sequence[Scope]]) -> None:
-        """Of the scopes that are named, every file is read again. Without names, of those that differ."""
+        """DeerFlow has read these facts, of these scopes or of all. Where the index holds others, the agent reads all
+        files again."""
         try:
             client = self._agent.client()
             if scopes is None:
                 reread_differing(client, records)
             else:
-                reread(client, of_facts(scopes))
+                reread_edited(client, records, scopes)
         except MemsyncError as error:
             self._agent.failed(error)
             raise
