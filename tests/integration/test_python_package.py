@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from process import ROOT, ProcessCase, skip
 
 PACKAGE = os.path.join(ROOT, "ipc", "python")
-MODULES = sorted(glob.glob(os.path.join(PACKAGE, "memsync", "*.py")))
+MODULES = sorted(glob.glob(os.path.join(PACKAGE, "memsync", "**", "*.py"), recursive=True))
 OLDEST = (3, 9)
 
 # What a user's type checker must know: it accepts the first and finds each fault of the second.
@@ -89,7 +89,7 @@ class Built(ProcessCase):
     def test_wheel_and_source_distribution_hold_the_package_and_nothing_else(self):
         self.assertEqual(sorted(os.listdir(self.dist)),
                          [os.path.basename(self.wheel()), f"memsync-{version()}.tar.gz"])
-        modules = {f"memsync/{os.path.basename(path)}" for path in MODULES} | {"memsync/py.typed"}
+        modules = {os.path.relpath(path, PACKAGE) for path in MODULES} | {"memsync/py.typed"}
         with zipfile.ZipFile(self.wheel()) as wheel:
             names = set(wheel.namelist())
             info = f"memsync-{version()}.dist-info/"
