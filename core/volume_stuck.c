@@ -98,6 +98,33 @@ uint64_t volume_stuck_age(struct volume_stuck_seat *seat)
     return age_ns;
 }
 
+static bool hangs_locked(const struct volume_stuck_seat *seat, uint64_t age_ns)
+{
+    return age_ns >= VOLUME_STUCK_NS && seat->operation != VOLUME_STUCK_FOR_OTHERS;
+}
+
+unsigned volume_stuck_count(uint64_t *ret_oldest_ns)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    unsigned count = 0;
+
+    (void) pthread_once(&once, prepare);
+    *ret_oldest_ns = 0;
+    for (unsigned i = 0; i < SEATS; i++) {
+        struct volume_stuck_seat *seat = &seats[i];
+        if (!atomic_load(&seat->taken))
+            continue;
+        pthread_mutex_lock(&seat->lock);
+        uint64_t age_ns = age_locked(seat, now_ns);
+        bool hangs = hangs_locked(seat, age_ns);
+        pthread_mutex_unlock(&seat->lock);
+        count += hangs;
+        if (hangs && age_ns > *ret_oldest_ns)
+            *ret_oldest_ns = age_ns;
+    }
+    return count;
+}
+
 /* The end of a path tells more than its beginning. */
 static void write_tail(char ret[VOLUME_STUCK_PATH_SIZE], const char *path)
 {
@@ -157,7 +184,7 @@ unsigned volume_stuck_list(struct volume_stuck_call *ret, unsigned max)
             continue;
         pthread_mutex_lock(&seat->lock);
         uint64_t age_ns = age_locked(seat, now_ns);
-        bool hangs = age_ns >= VOLUME_STUCK_NS && seat->operation != VOLUME_STUCK_FOR_OTHERS;
+        bool hangs = hangs_locked(seat, age_ns);
         struct volume_stuck_call *call = hangs ? place_for(ret, count, max, age_ns) : NULL;
         if (call) {
             call->operation = seat->operation;
