@@ -56,7 +56,7 @@ void config_key_describe(const struct config_key *key, struct text *text)
         [CONFIG_PATH] = "a path, or \"\"",
         [CONFIG_ENDPOINT] = "ipc:///PATH or tcp://ADDRESS:PORT",
         [CONFIG_EVENTS] = "ipc:///PATH, tcp://ADDRESS:PORT, off or \"\"",
-        [CONFIG_LISTEN] = HTTP_ADDRESS_WORDS ", or \"\"",
+        [CONFIG_LISTEN] = "PORT, IPV4:PORT or [IPV6]:PORT, or \"\"",
         [CONFIG_MODE] = "octal permissions from 0600 to 0777",
         [CONFIG_BOOL] = "true or false",
         [CONFIG_OBJECT] = "a mapping",

@@ -11,8 +11,6 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#define HTTP_ADDRESS_WORDS "PORT, IPV4:PORT or [IPV6]:PORT"
-
 struct http_address {
     struct sockaddr_storage storage;
     socklen_t size;

@@ -99,7 +99,7 @@ enum status monitor_start(const struct monitor_options *options, struct monitor 
     struct monitor *monitor = NULL;
 
     if (!http_address_parse(options->listen, &address))
-        return error_set(error, STATUS_INVALID, NULL, "must be " HTTP_ADDRESS_WORDS);
+        return error_set(error, STATUS_INVALID, NULL, "must be PORT, IPV4:PORT or [IPV6]:PORT");
     monitor = calloc(1, sizeof *monitor);
     if (!monitor)
         return error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");

@@ -56,10 +56,13 @@ Test(histogram, an_upper_bound_belongs_to_its_class)
 }
 
 #define THREADS 4
-#define ROUNDS 20000
+#define ROUNDS 2000000
+
+static pthread_barrier_t together;
 
 static void *observe_often(void *context)
 {
+    (void) pthread_barrier_wait(&together);
     for (uint64_t i = 0; i < ROUNDS; i++)
         histogram_observe(context, i * NS_PER_US);
     return NULL;
@@ -71,10 +74,12 @@ Test(histogram, loses_nothing_with_many_threads)
     struct histogram_reading reading;
     pthread_t threads[THREADS];
 
+    cr_assert_eq(pthread_barrier_init(&together, NULL, THREADS), 0);
     for (unsigned i = 0; i < THREADS; i++)
         cr_assert_eq(pthread_create(&threads[i], NULL, observe_often, &histogram), 0);
     for (unsigned i = 0; i < THREADS; i++)
         (void) pthread_join(threads[i], NULL);
+    (void) pthread_barrier_destroy(&together);
     histogram_read(&histogram, &reading);
     cr_expect_eq(reading.up_to[HISTOGRAM_BOUNDS], THREADS * ROUNDS);
     cr_expect_eq(reading.up_to[0], THREADS * 26);
