@@ -33,6 +33,7 @@
 #define LISTING_SHARE 4
 /* Of the time, counting what the index holds may take one part in so many. */
 #define MEASURING_SHARE 100
+#define MEASURING_PAUSE_NS_MAX (30 * NS_PER_SECOND)
 
 struct bucket_name {
     bool has_user;
@@ -493,7 +494,10 @@ static void measure_index(struct keeper *keeper)
         return;
     enum status status = read_totals(keeper, &totals);
     uint64_t ended_ns = clock_monotonic_ns();
-    keeper->measuring_due_ns = ended_ns + (ended_ns - begun_ns) * MEASURING_SHARE;
+    uint64_t pause_ns = (ended_ns - begun_ns) * MEASURING_SHARE;
+    if (pause_ns > MEASURING_PAUSE_NS_MAX)
+        pause_ns = MEASURING_PAUSE_NS_MAX;
+    keeper->measuring_due_ns = ended_ns + pause_ns;
     if (status != STATUS_OK)
         return; /* a damaged index is told of elsewhere; what was known of it stays */
     pthread_mutex_lock(&keeper->lock);

@@ -48,7 +48,8 @@ struct keeper_state {
     bool first_pass_done;
     uint64_t last_turn_ns; /* when the watcher last came round (monotonic) */
     bool measured;         /* `totals` are known: a second old, or, where counting takes longer
-                              than ten milliseconds, a hundred times as long as that */
+                              than ten milliseconds, a hundred times as long as that, 30 s
+                              at most */
     struct index_totals totals;
 };
 /* Waits for nobody: neither for the volume nor for the index. */
