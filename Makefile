@@ -25,14 +25,14 @@ TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 DEBIAN_BUILD := gcc make pkg-config libsqlite3-dev libjansson-dev libzmq3-dev libyaml-dev libicu-dev \
-	libxxhash-dev libsodium-dev libsystemd-dev
+	libxxhash-dev libsodium-dev libsystemd-dev libmicrohttpd-dev
 DEBIAN_FUSE := libfuse3-dev fuse3
 DEBIAN_TEST := libcriterion-dev python3 python3-zmq python3-yaml python3-setuptools python3-wheel sqlite3 mandoc \
 	systemd procps valgrind $(DEBIAN_FUSE)
 DEBIAN_LINT := clang clang-format clang-tidy cppcheck libclang-rt-14-dev shellcheck mypy
 DEBIAN_MODEL := gcc python3 spin
 
-PACKAGES := sqlite3 jansson libzmq yaml-0.1 icu-uc icu-i18n libxxhash libsodium libsystemd
+PACKAGES := sqlite3 jansson libzmq yaml-0.1 icu-uc icu-i18n libxxhash libsodium libsystemd libmicrohttpd
 CLIENT_PACKAGES := jansson libzmq
 
 # One flavour of build: where it goes and what it adds.
@@ -472,7 +472,7 @@ endef
 .PHONY: install
 install: all ## install below DESTDIR/PREFIX
 	install -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(UNITDIR) \
-		$(SYSUSERSDIR) $(TMPFILESDIR) $(COMPLETIONDIR) $(DOCDIR)/docs/charts $(DOCDIR)/ipc/python $(DOCDIR)/systemd \
+		$(SYSUSERSDIR) $(TMPFILESDIR) $(COMPLETIONDIR) $(DOCDIR)/docs/charts $(DOCDIR)/docs/monitoring $(DOCDIR)/ipc/python $(DOCDIR)/systemd \
 		$(SYSCONFDIR)/memsyncd \
 		$(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man8)
 	install -m 755 $(BUILD)/memsyncd $(DESTDIR)$(SBINDIR)/memsyncd
@@ -497,6 +497,7 @@ install: all ## install below DESTDIR/PREFIX
 	install -m 644 README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(DESTDIR)$(DOCDIR)/
 	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(DOCDIR)/docs/
 	install -m 644 $(wildcard docs/charts/*.svg) $(DESTDIR)$(DOCDIR)/docs/charts/
+	install -m 644 $(wildcard docs/monitoring/*) $(DESTDIR)$(DOCDIR)/docs/monitoring/
 	install -m 644 systemd/README.md $(DESTDIR)$(DOCDIR)/systemd/
 	install -m 644 ipc/python/README.md $(DESTDIR)$(DOCDIR)/ipc/python/
 

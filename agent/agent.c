@@ -2,6 +2,8 @@
 
 #include "agent/config_table.h"
 #include "agent/dispatch.h"
+#include "agent/metrics.h"
+#include "agent/monitor.h"
 #include "agent/service.h"
 #include "backends/deermem.h"
 #include "core/clock.h"
@@ -36,7 +38,8 @@ struct agent {
     struct backend *backend;
     pthread_t serving;
     bool serving_started;
-    atomic_bool ended;
+    struct health health;
+    struct monitor *monitor; /* NULL: nothing is served by HTTP */
     uint64_t started_ns;
     enum volume_kind forced_kind;
 };
@@ -265,6 +268,7 @@ static struct deermem_options deermem_options_of(struct agent *agent)
                 .poll_interval_min_ms = config->sync_poll_interval_min_ms,
                 .poll_interval_max_ms = config->sync_poll_interval_max_ms,
                 .operations_per_second = (unsigned) config->sync_operations_per_second,
+                .measure_index = config->metrics_listen[0] != '\0',
             },
         .max_staleness_ms = config->sync_max_staleness_ms,
         .index_is_misplaced = agent->index_is_misplaced,
@@ -506,6 +510,7 @@ static void append_build(const json_t *build, struct text *text)
 
 void agent_oversee(struct agent *agent)
 {
+    atomic_store(&agent->health.overseer_ns, clock_monotonic_ns());
     if (agent->dispatch.table->oversee)
         agent->dispatch.table->oversee(agent->backend);
 }
@@ -538,12 +543,54 @@ void agent_status_line(struct agent *agent, struct text *text)
     append_build(json_object_get(status, "build"), text);
 }
 
+/* ---- monitoring ---- */
+
+static void measure(void *context, struct exposition *page)
+{
+    const struct agent *agent = context;
+
+    metrics_measure_ipc(agent->server, agent->events, page);
+    if (agent->dispatch.table->measure)
+        agent->dispatch.table->measure(agent->backend, page);
+}
+
+static bool is_ready(void *context, const char **ret_reason)
+{
+    const struct agent *agent = context;
+    const struct backend_table *table = agent->dispatch.table;
+
+    return !table->is_ready || table->is_ready(agent->backend, ret_reason);
+}
+
+/* Before everything that may take its time, so that a long start can be told from a dead one. */
+static enum status start_monitor(struct agent *agent, struct error *error)
+{
+    const struct config *config = agent->config;
+    uint64_t watchdog_ns = service_watchdog_interval_ns();
+    struct monitor_options options = {
+        .listen = config->metrics_listen,
+        .health = &agent->health,
+        .patience_ns = watchdog_ns > 0 ? watchdog_ns : HEALTH_PATIENCE_NS,
+        .backend_name = config->backend_name,
+        .measure = measure,
+        .is_ready = is_ready,
+        .context = agent,
+    };
+
+    if (!config->metrics_listen[0])
+        return STATUS_OK;
+    return for_key("metrics.listen", monitor_start(&options, &agent->monitor, error), error);
+}
+
 /* ---- serving ---- */
 
 static void tick(void *context)
 {
-    (void) context;
+    const struct dispatch *dispatch = context;
+    struct agent *agent = dispatch->status_context;
+
     service_feed_watchdog();
+    atomic_store_explicit(&agent->health.serving_ns, clock_monotonic_ns(), memory_order_relaxed);
 }
 
 static void *serve(void *context)
@@ -555,7 +602,7 @@ static void *serve(void *context)
     if (status != STATUS_OK)
         log_error("server.ended", "kind=%s reason=%s", status_name(status),
                   LOG_VALUE(error.message));
-    atomic_store(&agent->ended, true);
+    atomic_store(&agent->health.ended, true);
     return status == STATUS_OK ? agent : NULL;
 }
 
@@ -604,6 +651,8 @@ enum status agent_start(const struct config *config, struct agent **ret, struct 
     agent->zmq = zmq_ctx_new();
     enum status status = agent->zmq ? claim_endpoints(agent, error)
                                     : error_set(error, STATUS_NO_MEMORY, NULL, "out of memory");
+    if (status == STATUS_OK)
+        status = start_monitor(agent, error);
     /* The events' socket is there before the first event; the server's last, since then workers
      * come. */
     if (status == STATUS_OK)
@@ -616,6 +665,7 @@ enum status agent_start(const struct config *config, struct agent **ret, struct 
         (void) agent_stop(&agent, 0);
         return status;
     }
+    health_serve(&agent->health, clock_monotonic_ns());
     *ret = agent;
     return STATUS_OK;
 }
@@ -657,7 +707,7 @@ void agent_reload(struct agent *agent, const struct config *config)
 
 bool agent_has_ended(struct agent *agent)
 {
-    return atomic_load(&agent->ended);
+    return atomic_load(&agent->health.ended);
 }
 
 static bool stop_serving(struct agent *agent, unsigned drain_ms)
@@ -691,12 +741,14 @@ bool agent_stop(struct agent **agent_address, unsigned drain_ms)
     if (!agent)
         return true;
     uint64_t deadline_ns = clock_deadline_ms(drain_ms);
+    health_stop(&agent->health);
     if (!stop_serving(agent, drain_ms)) {
         /* A request thread is still inside the backend. */
         endpoint_release(&agent->events_endpoint);
         endpoint_release(&agent->endpoint);
         return false;
     }
+    monitor_stop(&agent->monitor);
     /* Clients notice at once that nobody answers any more; the backend's end may take a while. */
     server_destroy(&agent->server);
     if (!drain_backend(agent, deadline_ns)) {

@@ -61,7 +61,9 @@ struct config {
     json_t *backend_config; /* an object */
     /* log */
     char *log_level; /* "info" */
-    /* access and metrics: this version has neither; whatever would switch them on is refused */
+    /* metrics */
+    char *metrics_listen; /* "" = nowhere; see agent/http_address.h */
+    /* access: this version does not have it; whatever would switch it on is refused */
 };
 
 /* The largest configuration file that is read. */

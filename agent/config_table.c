@@ -112,8 +112,12 @@ static const struct config_key keys[] = {
     {"log.level", CONFIG_CHOICE, MEMBER(log_level), .standard = "info",
      .choices = "error|warning|notice|info|debug", .help = "Lines below this level are left out."},
 
-    {"metrics.listen", CONFIG_ABSENT, 0, .standard = "",
-     .help = "This version serves no metrics by HTTP; anything but \"\" is refused."},
+    {"metrics.listen", CONFIG_LISTEN, MEMBER(metrics_listen), .standard = "",
+     .help =
+         "Where /metrics, /healthz and /readyz are served by HTTP. \"\": nowhere. A port alone\n"
+         "is one of 127.0.0.1; nobody is asked who he is, so think before you name an\n"
+         "address that other hosts can reach. Needs a drop-in for the unit, see\n"
+         "systemd/README.md."},
 };
 
 const struct config_key *config_key_at(size_t i)

@@ -17,6 +17,7 @@ enum config_kind {
     CONFIG_PATH,     /* a path of any form, or "" */
     CONFIG_ENDPOINT, /* ipc://PATH or tcp://ADDRESS:PORT */
     CONFIG_EVENTS,   /* an endpoint, "off" or "" */
+    CONFIG_LISTEN,   /* where to listen for HTTP, or "" */
     CONFIG_MODE,     /* octal permissions, kept as text */
     CONFIG_BOOL,
     CONFIG_NUMBER,

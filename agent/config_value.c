@@ -1,5 +1,7 @@
 #include "agent/config_table.h"
 
+#include "agent/http_address.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -54,6 +56,7 @@ void config_key_describe(const struct config_key *key, struct text *text)
         [CONFIG_PATH] = "a path, or \"\"",
         [CONFIG_ENDPOINT] = "ipc:///PATH or tcp://ADDRESS:PORT",
         [CONFIG_EVENTS] = "ipc:///PATH, tcp://ADDRESS:PORT, off or \"\"",
+        [CONFIG_LISTEN] = "PORT, IPV4:PORT or [IPV6]:PORT, or \"\"",
         [CONFIG_MODE] = "octal permissions from 0600 to 0777",
         [CONFIG_BOOL] = "true or false",
         [CONFIG_OBJECT] = "a mapping",
@@ -115,6 +118,13 @@ static bool is_endpoint(const char *value)
            (strncmp(value, "ipc://", 6) == 0 || strncmp(value, "tcp://", 6) == 0);
 }
 
+static bool is_listen(const char *value)
+{
+    struct http_address address;
+
+    return *value == '\0' || http_address_parse(value, &address);
+}
+
 /* Others must not be able to lock the agent out of its own sockets. */
 static bool is_mode(const char *value)
 {
@@ -143,6 +153,8 @@ static bool text_is_allowed(const struct config_key *key, const char *value)
         return is_endpoint(value);
     case CONFIG_EVENTS:
         return *value == '\0' || strcmp(value, "off") == 0 || is_endpoint(value);
+    case CONFIG_LISTEN:
+        return is_listen(value);
     case CONFIG_MODE:
         return is_mode(value);
     case CONFIG_ABSENT:

@@ -11,6 +11,7 @@
 #ifndef MEMSYNC_BACKENDS_BACKEND_H
 #define MEMSYNC_BACKENDS_BACKEND_H
 
+#include "core/exposition.h"
 #include "core/scope.h"
 #include "core/text.h"
 
@@ -56,6 +57,12 @@ struct backend_table {
     void (*destroy)(struct backend *backend);
     /* Members for the `status` reply, e.g. "\"index\":{...}"; NULL: none. */
     void (*describe)(struct backend *backend, struct text *members);
+    /* Appends the backend's families of metrics. Waits for nobody: touches neither volume nor
+     * index, and takes no lock that somebody may hold who does. NULL: none. */
+    void (*measure)(struct backend *backend, struct exposition *page);
+    /* False when answers cannot be what they should for the time being, and in `ret_reason` a text
+     * that says why. Waits for nobody either. NULL: always ready. */
+    bool (*is_ready)(struct backend *backend, const char **ret_reason);
     /* True when a worker of this backend has stopped responding; part of the watchdog. NULL: never.
      */
     bool (*is_stuck)(struct backend *backend);

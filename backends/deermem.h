@@ -7,6 +7,7 @@
 #include "backends/deermem_usage.h"
 #include "core/capacity.h"
 #include "core/keeper.h"
+#include "core/search_tally.h"
 #include "core/searcher.h"
 #include "core/writer.h"
 
@@ -48,6 +49,7 @@ struct backend {
     bool index_is_misplaced;
     struct writer *writer;
     struct deermem_settings settings;
+    struct search_tally searches;
     struct deermem_usage *usage; /* NULL where the policy does not weigh it */
 };
 
@@ -102,5 +104,10 @@ enum status deermem_migrate(struct backend *backend, const struct backend_call *
                             struct text *result, struct error *error);
 /* Appends "volume", "index", "sync", "watch", "problems" for the `status` reply. */
 void deermem_describe(struct backend *backend, struct text *members);
+/* See the contract; docs/monitoring/README.md has the meaning of each family. */
+void deermem_measure(struct backend *backend, struct exposition *page);
+/* Not ready: the volume is gone or another one, or has not answered the watcher for five seconds.
+ */
+bool deermem_is_ready(struct backend *backend, const char **ret_reason);
 
 #endif

@@ -50,6 +50,7 @@ static enum status refresh_one(struct backend *backend, const struct backend_cal
     uint64_t number;
 
     enum status status = refresh_request(backend->store->refreshes, call->scope, REFRESH_URGENT,
+                                         REFRESH_CAUSE_REQUEST,
                                          full ? REFRESH_WISH_FULL : REFRESH_WISH_NONE, &number);
     if (status != STATUS_OK)
         return error_set(error, status, NULL, "out of memory");

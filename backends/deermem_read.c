@@ -490,7 +490,7 @@ enum status deermem_reload_memory(struct backend *backend, const struct backend_
     if (!call->may_block)
         return STATUS_WOULD_BLOCK;
     enum status status = refresh_request(backend->store->refreshes, call->scope, REFRESH_URGENT,
-                                         REFRESH_WISH_FULL, &number);
+                                         REFRESH_CAUSE_REQUEST, REFRESH_WISH_FULL, &number);
     if (status != STATUS_OK)
         return error_set(error, status, NULL, "out of memory");
     if (!refresh_wait(backend->store->refreshes, call->scope, number, call->deadline_ns,

@@ -139,6 +139,16 @@ static void write_result(struct text *text, const struct wish *wish, const struc
     text_append_format(text, "],\"took_us\":%" PRIu64 "}", took_ns / NS_PER_US);
 }
 
+static void tally(struct backend *backend, enum status status, const struct search_result *found,
+                  uint64_t took_ns)
+{
+    if (status == STATUS_OK)
+        search_tally_answered(&backend->searches, found->reports, found->report_count,
+                              atomic_load(&backend->store->suspended), took_ns);
+    else
+        search_tally_failed(&backend->searches, took_ns);
+}
+
 enum status deermem_search(struct backend *backend, const struct backend_call *call,
                            struct text *result, struct error *error)
 {
@@ -162,9 +172,13 @@ enum status deermem_search(struct backend *backend, const struct backend_call *c
     request.filter = &wish.filter;
     request.top_k = (size_t) wish.top_k;
     status = searcher_run(backend->store, &request, &found, error);
+    if (status == STATUS_WOULD_BLOCK)
+        return status;
     if (status == STATUS_OK && backend->usage)
         deermem_usage_note(backend->usage, scopes, &found);
+    uint64_t took_ns = clock_monotonic_ns() - begun_ns;
     if (status == STATUS_OK)
-        write_result(result, &wish, scopes, &found, clock_monotonic_ns() - begun_ns);
+        write_result(result, &wish, scopes, &found, took_ns);
+    tally(backend, status, &found, took_ns);
     return status;
 }

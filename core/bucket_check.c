@@ -63,6 +63,7 @@ struct look {
     struct bucket_check *check;
     bool has_user;
     bool in_pass; /* one of the looks at everything, whose progress is told */
+    enum refresh_cause cause;
     const char *bucket;
     uint64_t epoch; /* of the index, before its rows were read */
     struct live_state live;
@@ -89,8 +90,8 @@ static void ask(struct look *look, const struct scope *scope)
     look->out_of_step = true;
     if (look->in_pass)
         build_progress_asked(look->check->store->progress, scope);
-    if (refresh_request(look->check->store->refreshes, scope, REFRESH_BACKGROUND, REFRESH_WISH_NONE,
-                        &number) != STATUS_OK)
+    if (refresh_request(look->check->store->refreshes, scope, REFRESH_BACKGROUND, look->cause,
+                        REFRESH_WISH_NONE, &number) != STATUS_OK)
         look->failed = true;
 }
 
@@ -263,11 +264,14 @@ static enum status list_agents(struct look *look, const struct scope *scope, str
 }
 
 enum status bucket_check_run(struct bucket_check *check, bool has_user, const char *bucket,
-                             bool quick, struct bucket_verdict *ret, struct error *error)
+                             enum refresh_cause cause, struct bucket_verdict *ret,
+                             struct error *error)
 {
+    bool quick = cause == REFRESH_CAUSE_PASS;
     AUTO_LOOK struct look look = {.check = check,
                                   .has_user = has_user,
                                   .in_pass = quick,
+                                  .cause = cause,
                                   .bucket = bucket,
                                   .epoch = index_epoch(check->store->index)};
     struct scope scope;

@@ -20,12 +20,12 @@ struct bucket_verdict {
 
 /* Compares the bucket's manifest with what the index holds of its scopes, lists its agents when the
  * manifest is one whose agents were not listed yet, and asks for background refreshes where
- * something is out of step or missing. `quick`: one of the looks at everything, which count for the
- * store's build progress; where all rows are in step the agents are not listed now (an agent
- * without rows is found by the next look that is not quick). Failures of the volume are returned;
- * nothing is concluded from them. Any number of threads. */
+ * something is out of step or missing. REFRESH_CAUSE_PASS: one of the looks at everything, which
+ * count for the store's build progress and are quick; where all rows are in step the agents are not
+ * listed now (an agent without rows is found by the next look that is not quick). Failures of the
+ * volume are returned; nothing is concluded from them. Any number of threads. */
 MUST_CHECK enum status bucket_check_run(struct bucket_check *check, bool has_user,
-                                        const char *bucket, bool quick, struct bucket_verdict *ret,
-                                        struct error *error);
+                                        const char *bucket, enum refresh_cause cause,
+                                        struct bucket_verdict *ret, struct error *error);
 
 #endif

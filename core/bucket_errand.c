@@ -37,27 +37,30 @@ struct check_errand {
     struct errand errand;
     struct bucket_check *check;
     bool has_user;
+    enum refresh_cause cause;
     char bucket[SCOPE_NAME_MAX + 1];
     struct bucket_verdict verdict;
     enum status status;
     struct error error;
 };
 
-static void run_check(struct check_errand *check, bool quick)
+static void run_check(struct errand *errand)
 {
-    check->status = bucket_check_run(check->check, check->has_user, check->bucket, quick,
+    struct check_errand *check = (struct check_errand *) errand;
+
+    check->status = bucket_check_run(check->check, check->has_user, check->bucket, check->cause,
                                      &check->verdict, &check->error);
 }
 
 /* Two functions, since errands that are equal may stand for each other. */
 static void run_quick(struct errand *errand)
 {
-    run_check((struct check_errand *) errand, true);
+    run_check(errand);
 }
 
 static void run_thorough(struct errand *errand)
 {
-    run_check((struct check_errand *) errand, false);
+    run_check(errand);
 }
 
 static void destroy_check(struct errand *errand)
@@ -66,7 +69,7 @@ static void destroy_check(struct errand *errand)
 }
 
 static enum status create_check(struct bucket_check *check, bool has_user, const char *bucket,
-                                bool quick, struct errand **ret, struct error *error)
+                                enum refresh_cause cause, struct errand **ret, struct error *error)
 {
     AUTO_FREE struct check_errand *errand = calloc(1, sizeof *errand);
 
@@ -75,25 +78,26 @@ static enum status create_check(struct bucket_check *check, bool has_user, const
     enum status status = scope_create(has_user ? bucket : NULL, NULL, &errand->errand.scope, error);
     if (status != STATUS_OK)
         return status;
-    errand->errand.run = quick ? run_quick : run_thorough;
+    errand->errand.run = cause == REFRESH_CAUSE_PASS ? run_quick : run_thorough;
     errand->errand.destroy = destroy_check;
     errand->check = check;
     errand->has_user = has_user;
+    errand->cause = cause;
     memcpy(errand->bucket, bucket, strlen(bucket) + 1);
     *ret = &TAKE_PTR(errand)->errand;
     return STATUS_OK;
 }
 
 enum status bucket_errand_check(struct store *store, struct bucket_check *check, bool has_user,
-                                const char *bucket, bool quick, struct bucket_verdict *ret,
-                                struct error *error)
+                                const char *bucket, enum refresh_cause cause,
+                                struct bucket_verdict *ret, struct error *error)
 {
     struct errand *errand = NULL;
 
     if (goes_itself(store))
-        return bucket_check_run(check, has_user, bucket, quick, ret, error);
+        return bucket_check_run(check, has_user, bucket, cause, ret, error);
     *ret = (struct bucket_verdict){0};
-    enum status status = create_check(check, has_user, bucket, quick, &errand, error);
+    enum status status = create_check(check, has_user, bucket, cause, &errand, error);
     if (status == STATUS_OK)
         status = send_and_wait(store, errand, &errand, error);
     if (status != STATUS_OK)

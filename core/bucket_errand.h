@@ -11,8 +11,9 @@
 /* As bucket_check_run(), which goes on behind an answer of STATUS_UNAVAILABLE that comes because it
  * takes too long. `check` must outlive the store's errands. */
 MUST_CHECK enum status bucket_errand_check(struct store *store, struct bucket_check *check,
-                                           bool has_user, const char *bucket, bool quick,
-                                           struct bucket_verdict *ret, struct error *error);
+                                           bool has_user, const char *bucket,
+                                           enum refresh_cause cause, struct bucket_verdict *ret,
+                                           struct error *error);
 
 /* As volume_open_dir() of the bucket's directory at `path`. The caller closes `ret`. */
 MUST_CHECK enum status bucket_errand_open(struct store *store, const char *bucket, const char *path,

@@ -8,6 +8,7 @@
 #include "core/refresh_crew.h"
 #include "core/thread_join.h"
 #include "core/thread_kind.h"
+#include "core/volume_stuck.h"
 #include "core/watch_inotify.h"
 #include "core/watch_poll.h"
 
@@ -30,6 +31,9 @@
 #define REFRESHERS_REMOTE 8
 /* Of what polling may cost, listing the users may take one part in so many. */
 #define LISTING_SHARE 4
+/* Of the time, counting what the index holds may take one part in so many. */
+#define MEASURING_SHARE 100
+#define MEASURING_PAUSE_NS_MAX (30 * NS_PER_SECOND)
 
 struct bucket_name {
     bool has_user;
@@ -51,6 +55,7 @@ struct keeper {
     atomic_bool stopping;
     int wake_fd;
     struct bucket_check *check;
+    _Atomic(struct volume_stuck_seat *) seat; /* the watcher's, while it runs */
 
     /* Touched buckets on their way to the watcher; guarded by `lock`, a leaf. */
     pthread_mutex_t lock;
@@ -67,6 +72,8 @@ struct keeper {
     uint64_t maintenance_due_ns;
     uint64_t maintained_ns; /* when it last had a turn */
     uint64_t listing_due_ns;
+    struct index_reader *reader; /* for measuring; NULL: not measured yet */
+    uint64_t measuring_due_ns;
     struct log_gate inotify_gate;
     struct log_gate listing_gate;
 };
@@ -104,12 +111,13 @@ static unsigned background_refreshers(const struct store *store,
 
 /* ---- the watcher ---- */
 
-static void check_bucket(struct keeper *keeper, const struct bucket_name *bucket, bool quick)
+static void check_bucket(struct keeper *keeper, const struct bucket_name *bucket,
+                         enum refresh_cause cause)
 {
     struct bucket_verdict verdict = {0};
     struct error error = {0};
     enum status status = bucket_errand_check(keeper->store, keeper->check, bucket->has_user,
-                                             bucket->name, quick, &verdict, &error);
+                                             bucket->name, cause, &verdict, &error);
 
     if (status == STATUS_CORRUPT && index_is_damaged(keeper->store->index))
         status = store_heal_index(keeper->store, &error);
@@ -117,7 +125,7 @@ static void check_bucket(struct keeper *keeper, const struct bucket_name *bucket
         log_debug("watch.check", "bucket=%s kind=%s reason=%s", LOG_VALUE(bucket->name),
                   status_name(status), LOG_VALUE(error.message));
     /* The poller is the watcher thread's own; quick looks come from the pool's. */
-    if (quick)
+    if (cause == REFRESH_CAUSE_PASS)
         return;
     if (verdict.empty)
         watch_poll_remove(keeper->poll, bucket->has_user, bucket->name);
@@ -177,7 +185,7 @@ static void step_inotify(struct keeper *keeper)
         log_warning("watch.inotify", "path=%s reason=%s what=\"changes are found by polling\"",
                     LOG_VALUE(error.path), LOG_VALUE(error.message));
     for (size_t i = 0; i < keeper->changed.count; i++)
-        check_bucket(keeper, &keeper->changed.items[i], false);
+        check_bucket(keeper, &keeper->changed.items[i], REFRESH_CAUSE_INOTIFY);
     keeper->changed.count = 0;
 }
 
@@ -214,7 +222,7 @@ static void poll_buckets(struct keeper *keeper)
             return;
         (void) snprintf(bucket.name, sizeof bucket.name, "%s", name);
         uint64_t before = volume_operations_here();
-        check_bucket(keeper, &bucket, false);
+        check_bucket(keeper, &bucket, REFRESH_CAUSE_POLL);
         charge(keeper, volume_operations_here() - before, 1);
     }
 }
@@ -305,7 +313,7 @@ static enum status pass_check(void *context, size_t index)
     struct pass *pass = context;
 
     if (!atomic_load(&pass->keeper->stopping))
-        check_bucket(pass->keeper, &pass->buckets.items[index], true);
+        check_bucket(pass->keeper, &pass->buckets.items[index], REFRESH_CAUSE_PASS);
     build_progress_looked(pass->keeper->store->progress);
     return STATUS_OK;
 }
@@ -475,6 +483,43 @@ static void publish_state(struct keeper *keeper)
     pthread_mutex_unlock(&keeper->lock);
 }
 
+static enum status read_totals(struct keeper *keeper, struct index_totals *ret)
+{
+    enum status status = STATUS_OK;
+
+    if (!keeper->reader)
+        status = index_reader_create(keeper->store->index, &keeper->reader, NULL);
+    if (status == STATUS_OK)
+        status = index_begin(keeper->reader, NULL);
+    if (status != STATUS_OK)
+        return status;
+    status = index_totals(keeper->reader, ret, NULL);
+    index_end(keeper->reader);
+    return status;
+}
+
+/* Whoever asks must not be kept waiting by an index on a disk that hangs. */
+static void measure_index(struct keeper *keeper)
+{
+    struct index_totals totals = {0};
+    uint64_t begun_ns = clock_monotonic_ns();
+
+    if (!keeper->options.measure_index || begun_ns < keeper->measuring_due_ns)
+        return;
+    enum status status = read_totals(keeper, &totals);
+    uint64_t ended_ns = clock_monotonic_ns();
+    uint64_t pause_ns = (ended_ns - begun_ns) * MEASURING_SHARE;
+    if (pause_ns > MEASURING_PAUSE_NS_MAX)
+        pause_ns = MEASURING_PAUSE_NS_MAX;
+    keeper->measuring_due_ns = ended_ns + pause_ns;
+    if (status != STATUS_OK)
+        return; /* a damaged index is told of elsewhere; what was known of it stays */
+    pthread_mutex_lock(&keeper->lock);
+    keeper->state.totals = totals;
+    keeper->state.measured = true;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
 static void keep_house(struct keeper *keeper)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -495,6 +540,7 @@ static void keep_house(struct keeper *keeper)
         look_at_everything(keeper);
     if (now_ns >= keeper->listing_due_ns)
         list_buckets(keeper);
+    measure_index(keeper);
     publish_state(keeper);
 }
 
@@ -522,6 +568,7 @@ static void *watcher_main(void *context)
     struct keeper *keeper = context;
 
     thread_kind_set(THREAD_BACKGROUND);
+    atomic_store(&keeper->seat, volume_stuck_seat_here());
     open_inotify(keeper);
     step_inotify(keeper);
     look_at_everything(keeper);
@@ -535,6 +582,8 @@ static void *watcher_main(void *context)
         keep_house(keeper);
     }
     watch_inotify_destroy(&keeper->inotify);
+    index_reader_destroy(&keeper->reader);
+    atomic_store(&keeper->seat, NULL);
     return NULL;
 }
 
@@ -652,4 +701,12 @@ void keeper_state(struct keeper *keeper, struct keeper_state *ret)
     pthread_mutex_lock(&keeper->lock);
     *ret = keeper->state;
     pthread_mutex_unlock(&keeper->lock);
+}
+
+/* Seats are never freed. */
+uint64_t keeper_silence_ns(struct keeper *keeper)
+{
+    struct volume_stuck_seat *seat = atomic_load(&keeper->seat);
+
+    return seat ? volume_stuck_age(seat) : 0;
 }

@@ -18,6 +18,7 @@ struct keeper_options {
     bool inotify;
     uint64_t poll_interval_min_ms, poll_interval_max_ms;
     unsigned operations_per_second;
+    bool measure_index; /* keep what the index holds at hand, see keeper_state */
 };
 
 /* Starts the threads; `store` must outlive them. Where inotify cannot be used the watcher polls;
@@ -46,7 +47,16 @@ struct keeper_state {
     bool inotify;
     bool first_pass_done;
     uint64_t last_turn_ns; /* when the watcher last came round (monotonic) */
+    bool measured;         /* `totals` are known: a second old, or, where counting takes longer
+                              than ten milliseconds, a hundred times as long as that, 30 s
+                              at most */
+    struct index_totals totals;
 };
+/* Waits for nobody: neither for the volume nor for the index. */
 void keeper_state(struct keeper *keeper, struct keeper_state *ret);
+
+/* For how long the watcher waits for a call of its own to the volume, which is one to what all
+ * users share; 0: it does not. Cheap; any thread. */
+uint64_t keeper_silence_ns(struct keeper *keeper);
 
 #endif

@@ -70,8 +70,8 @@ static void look_later(const struct settling *settling, size_t i)
 
     if (settling->request->mode == FRESHNESS_BOUNDED &&
         clock_monotonic_ns() - in_step_ns > settling->request->max_staleness_ns / 2 &&
-        refresh_request(settling->store->refreshes, scope, REFRESH_BACKGROUND, REFRESH_WISH_NONE,
-                        &number) != STATUS_OK)
+        refresh_request(settling->store->refreshes, scope, REFRESH_BACKGROUND, REFRESH_CAUSE_SEARCH,
+                        REFRESH_WISH_NONE, &number) != STATUS_OK)
         log_debug("refresh.later", "what=\"no memory to ask for it, ignoring\"");
 }
 
@@ -245,8 +245,8 @@ static enum status take_turn(struct settling *settling, size_t i, struct refresh
 
     /* Without a manifest nothing tells afterwards whether a run under way has seen everything. */
     if (report->looked && report->live.mark.signature.absent) {
-        enum status status =
-            refresh_request(refreshes, scope, REFRESH_URGENT, REFRESH_WISH_NONE, ret_number);
+        enum status status = refresh_request(refreshes, scope, REFRESH_URGENT, REFRESH_CAUSE_SEARCH,
+                                             REFRESH_WISH_NONE, ret_number);
         *ret_ours = status == STATUS_OK && built && refresh_claim(refreshes, scope, ret_run);
         return status;
     }

@@ -32,6 +32,7 @@ struct refresh_slot {
     enum slot_state state;
     struct slot_queue *queued;
     enum refresh_urgency urgency;          /* of the run that is wanted */
+    enum refresh_cause cause;              /* the same */
     unsigned wishes;                       /* for the run that is wanted */
     bool must_yield;                       /* the run under way must not wait for the user's lock */
     uint64_t running_number, ended_number; /* 0: none */
@@ -267,6 +268,7 @@ static void enqueue_relist_locked(struct refresh_table *table, struct refresh_sl
 {
     slot->state = SLOT_WANTED;
     slot->urgency = REFRESH_BACKGROUND;
+    slot->cause = REFRESH_CAUSE_SETTLE;
     queue_append(&table->relists, slot);
     pthread_cond_signal(&table->wanted);
 }
@@ -379,14 +381,17 @@ static void heap_advance(struct refresh_table *table)
     heap_down(table, 0);
 }
 
-static void want_in_background_locked(struct refresh_table *table, struct refresh_slot *slot)
+static void want_in_background_locked(struct refresh_table *table, struct refresh_slot *slot,
+                                      enum refresh_cause cause)
 {
     if (slot->state == SLOT_RUNNING) {
         slot->state = SLOT_AGAIN;
         slot->urgency = REFRESH_BACKGROUND;
+        slot->cause = cause;
     } else if (slot->state == SLOT_IDLE || slot->queued == &table->relists) {
         slot->state = SLOT_WANTED;
         slot->urgency = REFRESH_BACKGROUND;
+        slot->cause = cause;
         enqueue_locked(table, slot);
     }
 }
@@ -396,10 +401,12 @@ static void wake_delayed_locked(struct refresh_table *table, uint64_t now_ns)
 {
     while (table->delayed_count > 0 && table->delayed[0]->due_ns <= now_ns) {
         struct refresh_slot *slot = table->delayed[0];
+        bool is_retry = slot->retry_ns && slot->retry_ns <= now_ns;
         bool is_due = take_due(slot, now_ns);
         heap_advance(table);
         if (is_due)
-            want_in_background_locked(table, slot);
+            want_in_background_locked(table, slot,
+                                      is_retry ? REFRESH_CAUSE_RETRY : REFRESH_CAUSE_SETTLE);
         else if (slot->relist_wishes && slot->state == SLOT_IDLE)
             enqueue_relist_locked(table, slot); /* else it is one when that run has ended */
     }
@@ -416,7 +423,7 @@ static void put_off(struct refresh_slot *slot, unsigned wishes)
 
 /* Makes the slot want a run that has not begun; returns its number. */
 static uint64_t want_locked(struct refresh_table *table, struct refresh_slot *slot,
-                            enum refresh_urgency urgency, unsigned wishes)
+                            enum refresh_urgency urgency, enum refresh_cause cause, unsigned wishes)
 {
     if (slot->state == SLOT_IDLE && urgency == REFRESH_BACKGROUND && slot->failures > 0 &&
         slot->retry_ns) {
@@ -428,34 +435,40 @@ static uint64_t want_locked(struct refresh_table *table, struct refresh_slot *sl
     case SLOT_IDLE:
         slot->state = SLOT_WANTED;
         slot->urgency = urgency;
+        slot->cause = cause;
         enqueue_locked(table, slot);
         break;
     case SLOT_WANTED:
         if (slot->queued == &table->relists ||
             (urgency == REFRESH_URGENT && slot->urgency != REFRESH_URGENT)) {
             slot->urgency = urgency;
+            slot->cause = cause;
             enqueue_locked(table, slot);
         }
         break;
     case SLOT_RUNNING:
         slot->state = SLOT_AGAIN;
         slot->urgency = urgency;
+        slot->cause = cause;
         break;
     case SLOT_AGAIN:
-        if (urgency == REFRESH_URGENT)
+        if (urgency == REFRESH_URGENT && slot->urgency != REFRESH_URGENT) {
             slot->urgency = urgency;
+            slot->cause = cause;
+        }
         break;
     }
     return ++table->sequence;
 }
 
 enum status refresh_request(struct refresh_table *table, const struct scope *scope,
-                            enum refresh_urgency urgency, unsigned wishes, uint64_t *ret_run)
+                            enum refresh_urgency urgency, enum refresh_cause cause, unsigned wishes,
+                            uint64_t *ret_run)
 {
     pthread_mutex_lock(&table->lock);
     struct refresh_slot *slot = obtain_locked(table, scope);
     if (slot)
-        *ret_run = want_locked(table, slot, urgency, wishes);
+        *ret_run = want_locked(table, slot, urgency, cause, wishes);
     pthread_mutex_unlock(&table->lock);
     return slot ? STATUS_OK : STATUS_NO_MEMORY;
 }
@@ -467,7 +480,8 @@ enum status refresh_join(struct refresh_table *table, const struct scope *scope,
     if (slot && (slot->state == SLOT_RUNNING || slot->state == SLOT_AGAIN))
         *ret_run = slot->running_number;
     else if (slot)
-        *ret_run = want_locked(table, slot, REFRESH_URGENT, REFRESH_WISH_NONE);
+        *ret_run =
+            want_locked(table, slot, REFRESH_URGENT, REFRESH_CAUSE_SEARCH, REFRESH_WISH_NONE);
     pthread_mutex_unlock(&table->lock);
     return slot ? STATUS_OK : STATUS_NO_MEMORY;
 }
@@ -529,6 +543,7 @@ static void begin_locked(struct refresh_table *table, struct refresh_slot *slot,
     slot->must_yield = false;
     table->running++;
     *ret = (struct refresh_run){
+        .cause = slot->cause,
         .wishes = slot->wishes,
         .number = slot->running_number,
         .racy = &slot->racy,
@@ -626,6 +641,8 @@ enum status refresh_begin(struct refresh_table *table, const struct scope *scope
     if (slot && (slot->state == SLOT_RUNNING || slot->state == SLOT_AGAIN)) {
         *ret_run = slot->running_number;
     } else if (slot) {
+        if (slot->state == SLOT_IDLE)
+            slot->cause = REFRESH_CAUSE_SEARCH;
         queue_remove(slot);
         slot->state = SLOT_WANTED; /* by the caller, so that nobody is woken for it */
         begin_locked(table, slot, ret);

@@ -21,6 +21,7 @@
 #define MEMSYNC_CORE_REFRESH_TABLE_H
 
 #include "core/racy.h"
+#include "core/refresh_cause.h"
 #include "core/scope.h"
 
 struct refresh_table;
@@ -56,12 +57,14 @@ struct refresh_result {
 MUST_CHECK enum status refresh_table_create(struct refresh_table **ret);
 void refresh_table_destroy(struct refresh_table **table);
 
-/* Asks for a run that begins after this call; `ret_run` is what refresh_wait() takes. */
+/* Asks for a run that begins after this call; `ret_run` is what refresh_wait() takes. Where one is
+ * wanted already, its cause stays, unless this makes it urgent. */
 MUST_CHECK enum status refresh_request(struct refresh_table *table, const struct scope *scope,
-                                       enum refresh_urgency urgency, unsigned wishes,
-                                       uint64_t *ret_run);
+                                       enum refresh_urgency urgency, enum refresh_cause cause,
+                                       unsigned wishes, uint64_t *ret_run);
 
-/* Joins: the number of the run under way, or of a new one that is asked for. The caller must
+/* Joins, for a search: the number of the run under way, or of a new one that is asked for. The
+ * caller must
  * compare again afterwards, since a run under way may have looked before the change that the caller
  * wants to see. */
 MUST_CHECK enum status refresh_join(struct refresh_table *table, const struct scope *scope,
@@ -79,6 +82,7 @@ MUST_CHECK enum status refresh_request_later(struct refresh_table *table, const 
 /* One run in the hands of a thread. */
 struct refresh_run {
     struct scope scope;
+    enum refresh_cause cause;
     unsigned wishes;
     uint64_t number;
     struct racy *racy; /* the scope's; the run's owner alone uses it until refresh_done() */
@@ -96,7 +100,8 @@ bool refresh_take(struct refresh_table *table, bool urgent_only, struct refresh_
 bool refresh_claim(struct refresh_table *table, const struct scope *scope, struct refresh_run *ret);
 
 /* Begins a run of the scope at once, so that no refresher can come in between, unless one is under
- * way: then `ret_begun` is false and `ret_run` the number of that one. */
+ * way: then `ret_begun` is false and `ret_run` the number of that one. The cause is a search's,
+ * unless the run was wanted before. */
 MUST_CHECK enum status refresh_begin(struct refresh_table *table, const struct scope *scope,
                                      struct refresh_run *ret, bool *ret_begun, uint64_t *ret_run);
 

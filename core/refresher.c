@@ -534,9 +534,21 @@ static void schedule_second_look(struct refresh *refresh)
         log_debug("refresh.settle", "what=\"no memory to schedule it, ignoring\"");
 }
 
+static enum refresh_outcome outcome_of(const struct refresh *refresh)
+{
+    if (refresh->result->status != STATUS_OK)
+        return REFRESH_FAILED;
+    if (refresh->yields)
+        return REFRESH_YIELDED;
+    return refresh->result->installed ? REFRESH_INSTALLED : REFRESH_IN_STEP;
+}
+
 static void count(struct refresh *refresh)
 {
     struct store_counters *counters = &refresh->store->counters;
+
+    atomic_fetch_add(&counters->refreshes_by[refresh->run->cause][outcome_of(refresh)], 1);
+    histogram_observe(&counters->refresh_duration, refresh->result->took_ns);
 
     if (refresh->result->status != STATUS_OK)
         atomic_fetch_add(&counters->refreshes_failed, 1);
@@ -606,6 +618,7 @@ enum status refresher_bring_in_step(struct store *store, struct index_reader *re
             return error_set(error, STATUS_NO_MEMORY, NULL, "no memory for a refresh");
         if (is_ours) {
             run.wishes |= wishes;
+            run.cause = REFRESH_CAUSE_WRITE;
             run_it(store, reader, &run, true, &result);
             if (result.status != STATUS_OK && error)
                 *error = result.error;

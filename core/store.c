@@ -274,9 +274,11 @@ enum status store_compare(struct store *store, const struct scope *scope, uint64
         return error_set(error, STATUS_UNAVAILABLE, NULL, STORE_SUSPENDED_TEXT);
 
     atomic_fetch_add_explicit(&store->counters.compares, 1, memory_order_relaxed);
+    uint64_t begun_ns = clock_monotonic_ns();
     bool may_hang = !volume_lookups_are_safe(store->volume) && !errands_is_on_one();
     enum status status = may_hang ? send_to_look(store, scope, deadline_ns, ret, error)
                                   : snapshot_compare(&store->source, scope, ret, error);
+    histogram_observe(&store->counters.compare_duration, clock_monotonic_ns() - begun_ns);
     if (status != STATUS_OK)
         atomic_fetch_add(&store->counters.compare_errors, 1);
     return status;

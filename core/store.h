@@ -15,6 +15,7 @@
 
 #include "core/build_progress.h"
 #include "core/errands.h"
+#include "core/histogram.h"
 #include "core/index_search.h"
 #include "core/install_queue.h"
 #include "core/own_writes.h"
@@ -68,6 +69,8 @@ struct store_counters {
     _Atomic uint64_t refreshes, refreshes_failed, refreshes_lost, settles;
     _Atomic uint64_t files_read, index_rebuilds;
     _Atomic uint64_t promoted, already_current, forgotten, installs_failed; /* own writes */
+    _Atomic uint64_t refreshes_by[REFRESH_CAUSE_COUNT][REFRESH_OUTCOME_COUNT];
+    struct histogram compare_duration, refresh_duration, commit_duration;
     _Atomic uint64_t writes, writes_unchanged, writes_failed, write_conflicts, commits;
 };
 

@@ -1,5 +1,6 @@
 /* The real calls, and the wrappers that repeat an interrupted one. */
 #include "core/mutant.h"
+#include "core/volume_errors.h"
 #include "core/volume_private.h"
 #include "core/volume_stuck.h"
 
@@ -186,6 +187,8 @@ void volume_call_end(void)
             operations_here++;                                                                     \
             (result) = (call);                                                                     \
         } while ((result) < 0 && errno == EINTR);                                                  \
+        if ((result) < 0)                                                                          \
+            volume_errors_note(operation, errno);                                                  \
         volume_call_end();                                                                         \
     } while (false)
 

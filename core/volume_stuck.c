@@ -98,6 +98,50 @@ uint64_t volume_stuck_age(struct volume_stuck_seat *seat)
     return age_ns;
 }
 
+/* Told of a call that hangs, with its seat locked. */
+typedef void (*hanging_sink)(void *context, struct volume_stuck_seat *seat, uint64_t age_ns);
+
+static void visit_hanging(hanging_sink sink, void *context)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+
+    (void) pthread_once(&once, prepare);
+    for (unsigned i = 0; i < SEATS; i++) {
+        struct volume_stuck_seat *seat = &seats[i];
+        if (!atomic_load(&seat->taken))
+            continue;
+        pthread_mutex_lock(&seat->lock);
+        uint64_t age_ns = age_locked(seat, now_ns);
+        if (age_ns >= VOLUME_STUCK_NS && seat->operation != VOLUME_STUCK_FOR_OTHERS)
+            sink(context, seat, age_ns);
+        pthread_mutex_unlock(&seat->lock);
+    }
+}
+
+struct tally {
+    unsigned count;
+    uint64_t oldest_ns;
+};
+
+static void count_one(void *context, struct volume_stuck_seat *seat, uint64_t age_ns)
+{
+    struct tally *tally = context;
+
+    (void) seat;
+    tally->count++;
+    if (age_ns > tally->oldest_ns)
+        tally->oldest_ns = age_ns;
+}
+
+unsigned volume_stuck_count(uint64_t *ret_oldest_ns)
+{
+    struct tally tally = {0};
+
+    visit_hanging(count_one, &tally);
+    *ret_oldest_ns = tally.oldest_ns;
+    return tally.count;
+}
+
 /* The end of a path tells more than its beginning. */
 static void write_tail(char ret[VOLUME_STUCK_PATH_SIZE], const char *path)
 {
@@ -145,28 +189,29 @@ static struct volume_stuck_call *place_for(struct volume_stuck_call *calls, unsi
     return youngest && youngest->age_ns < age_ns ? youngest : NULL;
 }
 
+struct list {
+    struct volume_stuck_call *calls;
+    unsigned count, max;
+};
+
+static void list_one(void *context, struct volume_stuck_seat *seat, uint64_t age_ns)
+{
+    struct list *list = context;
+    struct volume_stuck_call *call = place_for(list->calls, list->count, list->max, age_ns);
+
+    if (call) {
+        call->operation = seat->operation;
+        call->age_ns = age_ns;
+        write_path(seat, call->path);
+    }
+    list->count++;
+}
+
 unsigned volume_stuck_list(struct volume_stuck_call *ret, unsigned max)
 {
-    uint64_t now_ns = clock_monotonic_ns();
-    unsigned count = 0;
+    struct list list = {.calls = ret, .max = max};
 
-    (void) pthread_once(&once, prepare);
-    for (unsigned i = 0; i < SEATS; i++) {
-        struct volume_stuck_seat *seat = &seats[i];
-        if (!atomic_load(&seat->taken))
-            continue;
-        pthread_mutex_lock(&seat->lock);
-        uint64_t age_ns = age_locked(seat, now_ns);
-        bool hangs = age_ns >= VOLUME_STUCK_NS && seat->operation != VOLUME_STUCK_FOR_OTHERS;
-        struct volume_stuck_call *call = hangs ? place_for(ret, count, max, age_ns) : NULL;
-        if (call) {
-            call->operation = seat->operation;
-            call->age_ns = age_ns;
-            write_path(seat, call->path);
-        }
-        count += hangs;
-        pthread_mutex_unlock(&seat->lock);
-    }
-    qsort(ret, count < max ? count : max, sizeof *ret, older_first);
-    return count;
+    visit_hanging(list_one, &list);
+    qsort(ret, list.count < max ? list.count : max, sizeof *ret, older_first);
+    return list.count;
 }

@@ -33,6 +33,9 @@ struct volume_stuck_call {
  */
 unsigned volume_stuck_list(struct volume_stuck_call *ret, unsigned max);
 
+/* How many there are, and since when the oldest one is under way (0: there is none). */
+unsigned volume_stuck_count(uint64_t *ret_oldest_ns);
+
 /* What a thread leaves behind so that others can look after it; NULL: none was free. Constant for
  * the thread's life. */
 struct volume_stuck_seat;

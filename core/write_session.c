@@ -526,7 +526,9 @@ static enum status commit(struct write_session *session, const struct draft *dra
         .fact_count = plan.count,
         .locks_reach_all_nodes = session->store->locks_reach_all_nodes,
     };
+    uint64_t begun_ns = clock_monotonic_ns();
     status = volume_commit(&request, &result, error);
+    histogram_observe(&session->store->counters.commit_duration, clock_monotonic_ns() - begun_ns);
     if (status != STATUS_OK) {
         if (error) {
             scope_file_path(&session->scope, error->path[0] ? error->path : request.manifest_name,
@@ -654,8 +656,8 @@ static void tell(struct store *store, const struct pending_install *pending)
     if (!pending->behind)
         return;
     store_publish(store, &pending->scope, "forgotten", "%s", "");
-    if (refresh_request(store->refreshes, &pending->scope, REFRESH_URGENT, REFRESH_WISH_NONE,
-                        &number) != STATUS_OK)
+    if (refresh_request(store->refreshes, &pending->scope, REFRESH_URGENT, REFRESH_CAUSE_WRITE,
+                        REFRESH_WISH_NONE, &number) != STATUS_OK)
         log_debug("write.index", "what=\"no memory to ask for a refresh; the next search does\"");
 }
 

@@ -538,8 +538,8 @@ static uint64_t ask_for_reread(struct writer *writer, const struct scope *scope)
         "user=%s agent=%s what=\"fact files were changed without their manifest; the scope is "
         "read anew\"",
         LOG_VALUE(scope->has_user ? scope->user : NULL), scope->agent);
-    return refresh_request(writer->store->refreshes, scope, REFRESH_URGENT, REFRESH_WISH_FULL,
-                           &number) == STATUS_OK
+    return refresh_request(writer->store->refreshes, scope, REFRESH_URGENT, REFRESH_CAUSE_WRITE,
+                           REFRESH_WISH_FULL, &number) == STATUS_OK
                ? number
                : 0;
 }

@@ -200,8 +200,8 @@ static void play_refresh(struct sched_actor *actor)
     uint64_t number;
 
     world_scope(player->part->scope, &scope);
-    if (refresh_request(store->refreshes, &scope, REFRESH_URGENT, player->part->wishes, &number) !=
-        STATUS_OK)
+    if (refresh_request(store->refreshes, &scope, REFRESH_URGENT, REFRESH_CAUSE_SEARCH,
+                        player->part->wishes, &number) != STATUS_OK)
         test_die("no memory for a refresh");
     player->world->reasons_to_refresh += player->part->wishes != REFRESH_WISH_NONE;
     /* A run under way may have looked too early: this one comes after it, by whoever is faster. */

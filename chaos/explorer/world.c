@@ -101,8 +101,8 @@ struct refresh_result world_refresh(struct world_agent *agent, const char *name,
     uint64_t number;
 
     world_scope(name, &scope);
-    if (refresh_request(agent->store->refreshes, &scope, REFRESH_URGENT, wishes, &number) !=
-        STATUS_OK)
+    if (refresh_request(agent->store->refreshes, &scope, REFRESH_URGENT, REFRESH_CAUSE_SEARCH,
+                        wishes, &number) != STATUS_OK)
         test_die("no memory for a refresh");
     if (refresh_claim(agent->store->refreshes, &scope, &run))
         refresher_run(agent->store, agent->checker, &run, &result);

@@ -31,7 +31,8 @@ static void run_in(struct store *store, struct index_reader *reader, const struc
     struct refresh_run run;
     uint64_t number;
 
-    if (refresh_request(store->refreshes, scope, REFRESH_URGENT, wishes, &number) != STATUS_OK ||
+    if (refresh_request(store->refreshes, scope, REFRESH_URGENT, REFRESH_CAUSE_SEARCH, wishes,
+                        &number) != STATUS_OK ||
         !refresh_claim(store->refreshes, scope, &run))
         test_die("the scope is being refreshed already");
     refresher_run(store, reader, &run, ret);

@@ -91,8 +91,8 @@ static void builder_stop(struct builder *builder)
     if (!builder->runs)
         return;
     temp_store_scope(NOBODYS_SCOPE, &scope);
-    if (refresh_request(builder->store->store->refreshes, &scope, REFRESH_URGENT, REFRESH_WISH_NONE,
-                        &number) != STATUS_OK)
+    if (refresh_request(builder->store->store->refreshes, &scope, REFRESH_URGENT,
+                        REFRESH_CAUSE_SEARCH, REFRESH_WISH_NONE, &number) != STATUS_OK)
         test_die("no memory for a request");
     (void) pthread_join(builder->thread, NULL);
 }

@@ -126,7 +126,8 @@ static void refresh_once(struct worker *worker)
 
     temp_store_scope(scopes[dice_roll(&worker->dice, ARRAY_SIZE(scopes))], &scope);
     unsigned wishes = dice_hit(&worker->dice, 2) ? REFRESH_WISH_FULL : REFRESH_WISH_NONE;
-    if (refresh_request(table, &scope, REFRESH_BACKGROUND, wishes, &number) != STATUS_OK)
+    if (refresh_request(table, &scope, REFRESH_BACKGROUND, REFRESH_CAUSE_SEARCH, wishes, &number) !=
+        STATUS_OK)
         test_die("no memory for a request");
     if (!refresh_wait(table, &scope, number, clock_deadline_ms(STANDSTILL_MS), &result))
         fail(worker, "a refresh", STATUS_TIMEOUT, &result.error);

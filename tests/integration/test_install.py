@@ -96,7 +96,8 @@ class Installed(ProcessCase):
                 if mode is not None:
                     self.assertEqual(stat.S_IMODE(os.stat(self.path(name)).st_mode), mode)
         base = {os.path.basename(name) for name in documents}
-        self.assertLessEqual({"README.md", "LICENSE", "protocol.md", "configuration.md"}, base)
+        self.assertLessEqual({"README.md", "LICENSE", "protocol.md", "configuration.md", "grafana.json",
+                              "alerts.yaml"}, base)
         for name in documents:
             self.assertEqual(stat.S_IMODE(os.stat(self.path(name)).st_mode), 0o644)
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SUPPORT = os.path.join(HERE, "..", "support")
@@ -130,6 +131,40 @@ def probe_instance(seen):
     seen["instance_stop"] = call("systemctl", "stop", "memsyncd@two.service")
 
 
+def drop_in_of_the_documentation():
+    """What systemd/README.md says for an agent that listens on the network, as it was installed."""
+    with open("/usr/share/doc/memsyncd/systemd/README.md", encoding="utf-8") as file:
+        section = file.read().split("\n## A tcp endpoint, or metrics\n")[1]
+    return section.split("```ini\n")[1].split("```")[0]
+
+
+def visit(path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:9464{path}", timeout=10) as reply:
+            return {"code": reply.status, "output": reply.read().decode()}
+    except OSError as problem:
+        return {"code": -1, "output": repr(problem)}
+
+
+def probe_metrics(seen):
+    with open("/etc/memsyncd/two.yaml", "a", encoding="utf-8") as file:
+        file.write("metrics:\n  listen: 9464\n")
+    seen["metrics_without_drop_in"] = call("systemctl", "start", "memsyncd@two.service")
+    call("systemctl", "stop", "memsyncd@two.service")
+    drop_in = "/etc/systemd/system/memsyncd@two.service.d"
+    os.makedirs(drop_in)
+    with open(drop_in + "/network.conf", "w", encoding="utf-8") as file:
+        file.write(drop_in_of_the_documentation())
+    call("systemctl", "daemon-reload")
+    call("systemctl", "reset-failed", "memsyncd@two.service")
+    seen["metrics_start"] = call("systemctl", "start", "memsyncd@two.service")
+    seen["metrics_page"] = visit("/metrics")
+    seen["metrics_ready"] = visit("/readyz")
+    seen["metrics_stop"] = call("systemctl", "stop", "memsyncd@two.service")
+    call("journalctl", "--sync")
+    seen["metrics_journal"] = call("journalctl", "--unit=memsyncd@two.service", "--no-pager")
+
+
 def probe_stop(seen):
     seen["stop"] = call("systemctl", "stop", "memsyncd.service")
     seen["stopped"] = show("memsyncd.service", "ActiveState", "Result", "ExecMainStatus")
@@ -143,7 +178,8 @@ def probe(result_path):
     """Runs as a oneshot service in the container."""
     seen = {}
     try:
-        for step in (probe_start, probe_reload, probe_watchdog, probe_instance, probe_stop):
+        for step in (probe_start, probe_reload, probe_watchdog, probe_instance, probe_metrics,
+                     probe_stop):
             step(seen)
     except Exception as problem:  # judged outside
         seen["problem"] = repr(problem)
@@ -314,6 +350,16 @@ class Booted(unittest.TestCase):
         self.ok("instance")
         self.ok("instance_ping")
         self.ok("instance_stop")
+
+    def test_metrics_are_served_with_the_drop_in_of_the_documentation_and_not_without(self):
+        self.assertNotEqual(self.seen["metrics_without_drop_in"]["code"], 0)
+        self.assertIn("metrics.listen: cannot listen on 127.0.0.1:9464: Address family not supported by protocol",
+                      self.ok("metrics_journal")["output"].replace(" (under systemd this needs a drop-in)", ""))
+        self.ok("metrics_start")
+        for name, part in (("metrics_page", 'memsyncd_build_info{version="'), ("metrics_ready", "ok\n")):
+            self.assertEqual(self.seen[name]["code"], 200, self.seen[name]["output"])
+            self.assertIn(part, self.seen[name]["output"])
+        self.ok("metrics_stop")
 
     def test_it_stops_in_time_and_leaves_nothing_but_the_index(self):
         self.assertLess(self.ok("stop")["seconds"], 10)

@@ -15,12 +15,12 @@ FLOOR_NAMES = ("ground", "formats", "decisions", "outside", "snapshot", "engine"
 # The first words of the names of core's files; the longest that fits counts.
 CORE_FLOORS = {
     GROUND: "compiler status log clock text array pause_point mutant reader_pool thread_kind thread_join condition "
-            "volume_stuck",
+            "volume_stuck volume_errors histogram",
     # What lies in files and messages, and what is said about it: no state, no I/O.
     FORMATS: "scope signature seen_entry fact manifest journal query analyzer json yaml iso_time "
-             "content_key capacity side_data change_set",
+             "content_key capacity side_data change_set exposition",
     # What to do next: a mutex at the most, no I/O.
-    DECISIONS: "freshness racy refresh_plan refresh_table refresh_report install_queue "
+    DECISIONS: "freshness racy refresh_plan refresh_cause refresh_table refresh_report install_queue "
                "scope_notes own_writes usage_log draft watch_poll watch_table watch_hash "
                "build_progress",
     # The volume, the index, the kernel's events. These families do not know each other.
@@ -29,7 +29,7 @@ CORE_FLOORS = {
     SNAPSHOT: "fact_walk volume_snapshot bucket_owner errands",
     ENGINE: "store refresher refresh_crew reading searcher bucket_check bucket_errand keeper "
             "writer write_session write_source "
-            "write_trial "
+            "write_trial search_tally "
             "migration",
 }
 
@@ -59,6 +59,7 @@ LIBRARY_HOMES = {
     "sodium.h": ("core/scope", "core/legacy", "core/yaml_"),
     "sys/inotify.h": ("core/watch_inotify", "core/watch_follow", "ipc/cli/doctor"),
     "systemd/": ("agent/service",),
+    "microhttpd.h": ("agent/http_server",),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')

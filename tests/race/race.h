@@ -24,6 +24,7 @@ void race_table_stop_wakes_everybody(void);
 void race_queue_first_come_first_served(void);
 void race_pool_shared_by_many(void);
 void race_notes_and_clock(void);
+void race_metrics_told_while_they_are_counted(void);
 void race_search_against_peer_commits(void);
 void race_search_of_two_scopes_against_commits(void);
 void race_first_build_asked_for_by_many(void);

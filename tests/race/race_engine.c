@@ -145,7 +145,7 @@ static void *refresh_fully(void *context)
     while (!atomic_load(&race->stop)) {
         struct refresh_result result;
         enum status status = refresh_request(race->store->store->refreshes, &scope, REFRESH_URGENT,
-                                             REFRESH_WISH_FULL, &number);
+                                             REFRESH_CAUSE_SEARCH, REFRESH_WISH_FULL, &number);
         RACE_CHECK(status == STATUS_OK);
         RACE_CHECK(refresh_wait(race->store->store->refreshes, &scope, number,
                                 clock_deadline_ms(60000), &result));

@@ -25,6 +25,7 @@ static const struct race {
     RACE(race_queue_first_come_first_served),
     RACE(race_pool_shared_by_many),
     RACE(race_notes_and_clock),
+    RACE(race_metrics_told_while_they_are_counted),
     RACE(race_search_against_peer_commits),
     RACE(race_search_of_two_scopes_against_commits),
     RACE(race_first_build_asked_for_by_many),

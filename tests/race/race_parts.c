@@ -94,7 +94,7 @@ static void *ask_and_expect(void *context)
         uint64_t mine = atomic_fetch_add(&race->written[number], 1) + 1;
         enum status status =
             refresh_request(race->table, &scope, i % 2 ? REFRESH_URGENT : REFRESH_BACKGROUND,
-                            REFRESH_WISH_NONE, &wanted);
+                            REFRESH_CAUSE_SEARCH, REFRESH_WISH_NONE, &wanted);
         RACE_CHECK(status == STATUS_OK);
         if (i % 3 == 0 && refresh_claim(race->table, &scope, &run))
             do_run(race, &run);
@@ -186,8 +186,8 @@ void race_table_stop_wakes_everybody(void)
         enum status status = refresh_table_create(&race.table);
         RACE_CHECK(status == STATUS_OK);
         /* Nobody takes background runs, so only stopping can end the wait. */
-        status = refresh_request(race.table, &scope, REFRESH_BACKGROUND, REFRESH_WISH_NONE,
-                                 &waiter.number);
+        status = refresh_request(race.table, &scope, REFRESH_BACKGROUND, REFRESH_CAUSE_SEARCH,
+                                 REFRESH_WISH_NONE, &waiter.number);
         RACE_CHECK(status == STATUS_OK);
         waiter.table = race.table;
         (void) pthread_create(&threads[0], NULL, wait_for_ever, &waiter);

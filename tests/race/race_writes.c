@@ -157,8 +157,8 @@ static void *refresh_until_stopped(void *context)
         struct temp_store *store = crew->node->store;
 
         temp_store_scope("u/a", &scope);
-        if (refresh_request(store->store->refreshes, &scope, REFRESH_BACKGROUND, REFRESH_WISH_FULL,
-                            &number) == STATUS_OK &&
+        if (refresh_request(store->store->refreshes, &scope, REFRESH_BACKGROUND,
+                            REFRESH_CAUSE_SEARCH, REFRESH_WISH_FULL, &number) == STATUS_OK &&
             refresh_claim(store->store->refreshes, &scope, &run))
             refresher_run(store->store, store->reader, &run, &result);
         temp_nap();

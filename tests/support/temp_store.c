@@ -300,8 +300,8 @@ static struct refresh_result run_scope(struct temp_store *store, struct index_re
     uint64_t number;
 
     temp_store_scope(name, &scope);
-    if (refresh_request(store->store->refreshes, &scope, REFRESH_BACKGROUND, wishes, &number) !=
-            STATUS_OK ||
+    if (refresh_request(store->store->refreshes, &scope, REFRESH_BACKGROUND, REFRESH_CAUSE_SEARCH,
+                        wishes, &number) != STATUS_OK ||
         !refresh_claim(store->store->refreshes, &scope, &run))
         test_die("the scope is being refreshed already: %s", name);
     refresher_run(store->store, reader, &run, &result);

@@ -53,8 +53,9 @@ static bool run(const char *user, bool quick)
 {
     struct bucket_verdict verdict = {0};
 
-    cr_assert(bucket_check_run(check, user != NULL, user ? user : "", quick, &verdict, NULL) ==
-              STATUS_OK);
+    cr_assert(bucket_check_run(check, user != NULL, user ? user : "",
+                               quick ? REFRESH_CAUSE_PASS : REFRESH_CAUSE_POLL, &verdict,
+                               NULL) == STATUS_OK);
     cr_expect(!verdict.changed || !verdict.empty);
     return verdict.changed;
 }
@@ -170,13 +171,15 @@ Test(bucket_check, nothing_is_concluded_from_a_failure)
     temp_store_usual(store, false);
     create();
     temp_calls_fail(TEMP_CALL_READ, "/memory.json", EIO, 0, 0);
-    cr_expect_eq(bucket_check_run(check, true, "u", false, &verdict, NULL), STATUS_IO);
+    cr_expect_eq(bucket_check_run(check, REFRESH_CAUSE_PASS, "u", false, &verdict, NULL),
+                 STATUS_IO);
     cr_expect(!verdict.changed && !verdict.empty);
     cr_expect_str_eq(asked(), "");
     temp_calls_reset();
     (void) temp_volume_add(store->volume, "u", "c", "c1", "note cat");
     temp_calls_fail(TEMP_CALL_LIST, "/agents", EIO, 0, 0);
-    cr_expect_eq(bucket_check_run(check, true, "u", false, &verdict, NULL), STATUS_IO);
+    cr_expect_eq(bucket_check_run(check, REFRESH_CAUSE_PASS, "u", false, &verdict, NULL),
+                 STATUS_IO);
     temp_calls_reset();
     (void) asked();
     cr_expect(run("u", false), "the listing that failed is made again");
@@ -203,11 +206,12 @@ Test(bucket_check, a_bucket_without_anything_need_not_be_watched)
 
     temp_store_usual(store, false);
     create();
-    cr_assert(bucket_check_run(check, true, "nobody", false, &verdict, NULL) == STATUS_OK);
+    cr_assert(bucket_check_run(check, REFRESH_CAUSE_PASS, "nobody", false, &verdict, NULL) ==
+              STATUS_OK);
     cr_expect(verdict.empty && !verdict.changed);
-    cr_assert(bucket_check_run(check, true, "u", false, &verdict, NULL) == STATUS_OK);
+    cr_assert(bucket_check_run(check, REFRESH_CAUSE_PASS, "u", false, &verdict, NULL) == STATUS_OK);
     cr_expect(!verdict.empty, "it is there");
     temp_volume_rename(store->volume, "users/u", "gone");
-    cr_assert(bucket_check_run(check, true, "u", false, &verdict, NULL) == STATUS_OK);
+    cr_assert(bucket_check_run(check, REFRESH_CAUSE_PASS, "u", false, &verdict, NULL) == STATUS_OK);
     cr_expect(!verdict.empty && verdict.changed, "the index still has rows of it");
 }

@@ -457,15 +457,29 @@ Test(config, access_rules_are_never_pretended)
     expect_errors(wrong, ARRAY_SIZE(wrong));
 }
 
-Test(config, metrics_are_not_switched_on_by_hoping)
+Test(config, metrics_are_served_where_an_address_says)
 {
+    static const char *const fine[][2] = {
+        {"metrics: {listen: 9464}\n", "9464"},
+        {"metrics: {listen: \"127.0.0.1:9464\"}\n", "127.0.0.1:9464"},
+        {"metrics: {listen: \"[::1]:9464\"}\n", "[::1]:9464"},
+        {"metrics: {listen: 0.0.0.0:9464}\n", "0.0.0.0:9464"},
+        {"metrics: {listen: \"\"}\n", ""},
+        {"metrics: {}\n", ""},
+    };
     static const struct yaml_case wrong[] = {
-        {"metrics: {listen: \"127.0.0.1:9100\"}\n",
-         "c.yaml:1:19: metrics.listen: must be \"\" in this version, which does not have it, not "
-         "\"127.0.0.1:9100\""},
+        {"metrics: {listen: \"localhost:9464\"}\n",
+         "c.yaml:1:19: metrics.listen: must be PORT, IPV4:PORT or [IPV6]:PORT, or \"\", not "
+         "\"localhost:9464\""},
+        {"metrics: {listen: 99999}\n",
+         "c.yaml:1:19: metrics.listen: must be PORT, IPV4:PORT or [IPV6]:PORT, or \"\", not "
+         "\"99999\""},
     };
 
-    cr_expect_eq(read_text("config_version: 1\nmetrics: {listen: \"\"}\n"), STATUS_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(fine); i++) {
+        cr_expect_eq(read_text(fine[i][0]), STATUS_OK, "%s", fine[i][0]);
+        cr_expect_str_eq(config->metrics_listen, fine[i][1]);
+    }
     expect_errors(wrong, ARRAY_SIZE(wrong));
 }
 

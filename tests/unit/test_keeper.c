@@ -450,3 +450,64 @@ Test(keeper, maintenance_takes_its_turn_among_others_that_never_end)
     install_queue_leave(installs, place);
     cr_expect(had_a_turn);
 }
+
+/* ---- what is told of it ---- */
+
+static bool has_three_facts(const struct keeper_state *state)
+{
+    return state->measured && state->totals.facts == 3 && state->totals.scopes == 2 &&
+           state->totals.file_bytes > 0;
+}
+
+Test(keeper, counts_what_the_index_holds_where_that_is_wanted)
+{
+    options.measure_index = true;
+    temp_store_usual(store, false);
+    start();
+    cr_expect(wait_for_state(has_three_facts));
+}
+
+static bool has_come_round_again(const struct keeper_state *state)
+{
+    static uint64_t first_ns;
+
+    if (first_ns == 0)
+        first_ns = state->last_turn_ns;
+    return first_ns != 0 && state->last_turn_ns > first_ns;
+}
+
+Test(keeper, counts_nothing_where_nobody_asks)
+{
+    struct keeper_state state;
+
+    temp_store_usual(store, false);
+    start();
+    cr_expect(wait_for_state(has_come_round_again));
+    keeper_state(keeper, &state);
+    cr_expect_not(state.measured);
+}
+
+static bool wait_for_silence(bool wanted)
+{
+    for (unsigned i = 0; i < LONG_MS; i++) {
+        uint64_t silence_ns = keeper_silence_ns(keeper);
+        if (wanted ? silence_ns > 500 * NS_PER_MS : silence_ns == 0)
+            return true;
+        temp_nap();
+    }
+    return false;
+}
+
+Test(keeper, a_volume_that_does_not_answer_the_watcher_is_silent)
+{
+    static enum volume_kind unknown = VOLUME_UNKNOWN;
+
+    store->options.force_kind = &unknown; /* a local volume does not hang */
+    temp_store_usual(store, false);
+    start();
+    cr_expect(wait_for_state(first_pass_is_done));
+    temp_calls_hang(TEMP_CALL_LIST, "/users");
+    cr_expect(wait_for_silence(true));
+    temp_calls_reset();
+    cr_expect(wait_for_silence(false));
+}

@@ -36,7 +36,8 @@ static uint64_t request(const struct scope *scope, enum refresh_urgency urgency,
 {
     uint64_t number = 0;
 
-    cr_assert(refresh_request(table, scope, urgency, wishes, &number) == STATUS_OK);
+    cr_assert(refresh_request(table, scope, urgency, REFRESH_CAUSE_SEARCH, wishes, &number) ==
+              STATUS_OK);
     return number;
 }
 
@@ -777,4 +778,102 @@ Test(refresh_table, runs_under_way_are_told_with_their_age)
     done(&run, &fine);
     refresh_table_counts(table, &now);
     cr_expect_eq(now.oldest_running_ns, 0);
+}
+
+/* ---- causes ---- */
+
+static void want(const struct scope *scope, enum refresh_urgency urgency, enum refresh_cause cause)
+{
+    uint64_t number = 0;
+
+    cr_assert(refresh_request(table, scope, urgency, cause, REFRESH_WISH_NONE, &number) ==
+              STATUS_OK);
+}
+
+Test(refresh_table, whoever_asked_first_is_the_cause)
+{
+    want(&desk, REFRESH_BACKGROUND, REFRESH_CAUSE_INOTIFY);
+    want(&desk, REFRESH_BACKGROUND, REFRESH_CAUSE_POLL);
+    struct refresh_run run = claim(&desk);
+    cr_expect_eq(run.cause, REFRESH_CAUSE_INOTIFY);
+    want(&desk, REFRESH_BACKGROUND, REFRESH_CAUSE_POLL);
+    want(&desk, REFRESH_BACKGROUND, REFRESH_CAUSE_INOTIFY);
+    refresh_done(table, &run, &fine, 0);
+    run = claim(&desk);
+    cr_expect_eq(run.cause, REFRESH_CAUSE_POLL, "of what came while it ran");
+    refresh_done(table, &run, &fine, 0);
+}
+
+Test(refresh_table, whoever_makes_a_run_urgent_is_its_cause)
+{
+    want(&desk, REFRESH_BACKGROUND, REFRESH_CAUSE_POLL);
+    want(&desk, REFRESH_URGENT, REFRESH_CAUSE_WRITE);
+    want(&desk, REFRESH_URGENT, REFRESH_CAUSE_REQUEST);
+    struct refresh_run run = claim(&desk);
+    cr_expect_eq(run.cause, REFRESH_CAUSE_WRITE);
+    want(&desk, REFRESH_BACKGROUND, REFRESH_CAUSE_POLL);
+    want(&desk, REFRESH_URGENT, REFRESH_CAUSE_REQUEST);
+    want(&desk, REFRESH_URGENT, REFRESH_CAUSE_WRITE);
+    refresh_done(table, &run, &fine, 0);
+    run = claim(&desk);
+    cr_expect_eq(run.cause, REFRESH_CAUSE_REQUEST);
+    refresh_done(table, &run, &fine, 0);
+}
+
+Test(refresh_table, who_joins_or_begins_is_a_search_unless_the_run_was_wanted)
+{
+    struct refresh_run run;
+    uint64_t number = 0;
+    bool begun = false;
+
+    (void) join(&desk);
+    run = claim(&desk);
+    cr_expect_eq(run.cause, REFRESH_CAUSE_SEARCH);
+    refresh_done(table, &run, &fine, 0);
+
+    want(&door, REFRESH_BACKGROUND, REFRESH_CAUSE_INOTIFY);
+    cr_assert(refresh_begin(table, &door, &run, &begun, &number) == STATUS_OK && begun);
+    cr_expect_eq(run.cause, REFRESH_CAUSE_INOTIFY);
+    refresh_done(table, &run, &fine, 0);
+    cr_assert(refresh_begin(table, &door, &run, &begun, &number) == STATUS_OK && begun);
+    cr_expect_eq(run.cause, REFRESH_CAUSE_SEARCH, "nobody had asked for that one");
+    refresh_done(table, &run, &fine, 0);
+}
+
+Test(refresh_table, what_is_due_later_settles_or_tries_again)
+{
+    struct refresh_run run;
+
+    cr_assert(refresh_request_later(table, &desk, REFRESH_WISH_SETTLE, clock_deadline_ms(1000)) ==
+              STATUS_OK);
+    cr_assert(refresh_request_later(table, &door, REFRESH_WISH_RELIST, clock_deadline_ms(1000)) ==
+              STATUS_OK);
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert(refresh_take(table, false, &run));
+        cr_expect_eq(run.cause, REFRESH_CAUSE_SETTLE, "run %u", i);
+        refresh_done(table, &run, &fine, 0);
+    }
+    want(&chair, REFRESH_BACKGROUND, REFRESH_CAUSE_POLL);
+    run = claim(&chair);
+    refresh_done(table, &run, &bad, clock_deadline_ms(1000));
+    want(&chair, REFRESH_BACKGROUND, REFRESH_CAUSE_POLL); /* is left to the retry */
+    clock_advance_for_test(2 * NS_PER_SECOND);
+    cr_assert(refresh_take(table, false, &run));
+    cr_expect_eq(run.cause, REFRESH_CAUSE_RETRY);
+    refresh_done(table, &run, &fine, 0);
+}
+
+Test(refresh_table, causes_and_outcomes_have_names_of_their_own)
+{
+    for (unsigned i = 0; i < REFRESH_CAUSE_COUNT; i++) {
+        for (unsigned other = 0; other < i; other++)
+            cr_expect_str_neq(refresh_cause_name((enum refresh_cause) i),
+                              refresh_cause_name((enum refresh_cause) other));
+    }
+    for (unsigned i = 0; i < REFRESH_OUTCOME_COUNT; i++) {
+        for (unsigned other = 0; other < i; other++)
+            cr_expect_str_neq(refresh_outcome_name((enum refresh_outcome) i),
+                              refresh_outcome_name((enum refresh_outcome) other));
+    }
 }

@@ -896,8 +896,8 @@ static uint64_t take_retry(struct refresh_run *ret)
         cr_assert(waited_ms < 70000);
         clock_advance_for_test(500 * NS_PER_MS);
         waited_ms += 500;
-        cr_assert(refresh_request(store->store->refreshes, &other, REFRESH_BACKGROUND, 0,
-                                  &number) == STATUS_OK);
+        cr_assert(refresh_request(store->store->refreshes, &other, REFRESH_BACKGROUND,
+                                  REFRESH_CAUSE_SEARCH, 0, &number) == STATUS_OK);
         cr_assert(refresh_take(store->store->refreshes, false, ret));
         bool due = strcmp(ret->scope.agent, "a") == 0;
         struct refresh_run run = *ret;

@@ -50,6 +50,15 @@ static void end(struct caller *caller)
     (void) pthread_join(caller->thread, NULL);
 }
 
+static void expect_counted(unsigned count, uint64_t oldest_ns)
+{
+    uint64_t told_ns = 1;
+
+    cr_expect_eq(volume_stuck_count(&told_ns), count);
+    cr_expect(told_ns >= oldest_ns && told_ns < oldest_ns + VOLUME_STUCK_NS, "%lu",
+              (unsigned long) told_ns);
+}
+
 Test(volume_stuck, tells_what_hangs_and_where_the_oldest_first)
 {
     int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -59,11 +68,13 @@ Test(volume_stuck, tells_what_hangs_and_where_the_oldest_first)
 
     begin(&first);
     cr_expect_eq(volume_stuck_list(calls, 4), 0, "it does not hang yet");
+    expect_counted(0, 0);
     clock_advance_for_test(VOLUME_STUCK_NS);
     begin(&second);
     cr_assert_eq(volume_stuck_list(calls, 4), 1);
     clock_advance_for_test(VOLUME_STUCK_NS);
     cr_assert_eq(volume_stuck_list(calls, 4), 2);
+    expect_counted(2, 2 * VOLUME_STUCK_NS);
     cr_expect_str_eq(calls[0].operation, "open");
     cr_expect_str_eq(calls[0].path, "/proc/self/status");
     cr_expect(calls[0].age_ns >= 2 * VOLUME_STUCK_NS && calls[0].age_ns < 60 * VOLUME_STUCK_NS);
@@ -89,6 +100,7 @@ Test(volume_stuck, who_waits_for_another_counts_and_is_not_listed)
     begin(&waiting);
     clock_advance_for_test(VOLUME_STUCK_NS);
     cr_expect_eq(volume_stuck_list(calls, 1), 0);
+    expect_counted(0, 0);
     cr_expect(volume_stuck_age(waiting.seat) >= VOLUME_STUCK_NS);
     end(&waiting);
 }
