@@ -351,8 +351,8 @@ static enum status look_again_now(void *context, const struct scope *scope,
     uint64_t number;
 
     (void) state;
-    return refresh_request(keeper->store->refreshes, scope, REFRESH_BACKGROUND, REFRESH_WISH_SETTLE,
-                           &number);
+    return refresh_request(keeper->store->refreshes, scope, REFRESH_BACKGROUND,
+                           REFRESH_CAUSE_SETTLE, REFRESH_WISH_SETTLE, &number);
 }
 
 /* Looks that the agent before us did not live to take: at files that nobody was allowed to read,

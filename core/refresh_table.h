@@ -64,9 +64,8 @@ MUST_CHECK enum status refresh_request(struct refresh_table *table, const struct
                                        unsigned wishes, uint64_t *ret_run);
 
 /* Joins, for a search: the number of the run under way, or of a new one that is asked for. The
- * caller must
- * compare again afterwards, since a run under way may have looked before the change that the caller
- * wants to see. */
+ * caller must compare again afterwards, since a run under way may have looked before the change
+ * that the caller wants to see. */
 MUST_CHECK enum status refresh_join(struct refresh_table *table, const struct scope *scope,
                                     uint64_t *ret_run);
 
