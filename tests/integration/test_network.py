@@ -533,8 +533,7 @@ class SillyNames(Nodes):
             made = b.rpc("create_fact", user_id="u1", content="amber made")
             b.rpc("delete_fact", user_id="u1", fact_id=made["fact"]["id"])
             self.expect(a, wanted)
-        # A node tells the server of its last close when it likes.
-        wait_until(lambda: not self.left_behind(), 10, "an end of the files that were open")
+        self.expect_nothing_left()
 
     def test_a_recovery_directory_that_cannot_be_removed_is_no_failure(self):
         a, b = self.start()
