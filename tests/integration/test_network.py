@@ -140,17 +140,33 @@ class Caches(Nodes):
 class Lags(Nodes):
     """What a client keeps although it is told not to: no force helps, only time."""
 
-    def test_a_new_manifest_with_an_old_listing(self):
+    def start_with_old_listings(self):
+        """Node 0 remembers those of a commit."""
         a, b = self.start(config=SECOND_LOOK)
         self.net.node(0).set("listing_lag_s", 2)
         self.expect(a, self.texts())
         self.peer.commit("u1", changes=[update("fact_1", "amber one again")])
-        self.search(a)  # its listings are remembered now
+        self.search(a)
+        return a, b
+
+    def test_a_new_manifest_with_an_old_listing(self):
+        a, b = self.start_with_old_listings()
         self.peer.commit("u1", changes=[add("fact_z", "amber zed")])
         self.search(a)  # the manifest is new, the listings are not
         wanted = ["amber one again", "amber zed"] + self.texts(numbers=(2, 3, 4))
         self.expect(b, wanted)
         self.wait_found(a, "u1", wanted)  # nobody searches: by the second look alone
+        self.expect(a, wanted)
+
+    def test_a_fact_that_only_an_old_listing_shows(self):
+        a, b = self.start_with_old_listings()
+        self.peer.commit("u1", changes=[delete("fact_2")])
+        found = self.search(a)
+        if states(found)[0] in PROVEN:
+            self.assertNotIn(self.texts()[1], contents(found))
+        wanted = ["amber one again"] + self.texts(numbers=(3, 4))
+        self.expect(b, wanted)
+        self.wait_found(a, "u1", wanted)
         self.expect(a, wanted)
 
     def test_fresh_bytes_under_old_attributes(self):

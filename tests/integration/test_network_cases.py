@@ -16,7 +16,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from agent import DEFAULT_AGENT, Client, RpcError
-from network import LOCKS_REACH, POLLING, PROVEN, SECOND_LOOK, UNTOLD, Nodes
+from network import LOCKS_REACH, POLLING, PROVEN, UNTOLD, Nodes
 from peer import Peer, RewritingPeer, add, delete, fact_path, update
 from process import IS_SANITIZED, Stream, contents, states, wait_until
 
@@ -158,23 +158,6 @@ class Times(Nodes):
         agents[0].rpc("apply_changes", user_id="u1", expected_revision=made["revision"] - 1,
                       upserts=[{"content": "amber after", "category": "context", "confidence": 0.5}])
         self.expect(agents[1], self.texts() + ["amber after"])
-
-
-class OldListings(Nodes):
-    def test_a_fact_that_only_an_old_listing_shows(self):
-        a, b = self.start(config=SECOND_LOOK)
-        self.net.node(0).set("listing_lag_s", 2)
-        self.expect(a, self.texts())
-        self.peer.commit("u1", changes=[update("fact_1", "amber one again")])
-        self.search(a)  # its listings are remembered now
-        self.peer.commit("u1", changes=[delete("fact_2")])
-        found = self.search(a)
-        if states(found)[0] in PROVEN:
-            self.assertNotIn(self.texts()[1], contents(found))
-        wanted = ["amber one again"] + self.texts(numbers=(3, 4))
-        self.expect(b, wanted)
-        self.wait_found(a, "u1", wanted)
-        self.expect(a, wanted)
 
 
 class LateReturns(Nodes):
