@@ -341,10 +341,11 @@ static void describe_volume(const struct store *store, const struct hanging *han
     json_text_write_string(text, volume_path(store->volume), strlen(volume_path(store->volume)));
     text_append_format(text,
                        ",\"filesystem\":\"%s\",\"kind\":\"%s\",\"identity\":\"%s\",\"writable\":%s,"
-                       "\"suspended\":%s,\"settle_ms\":%" PRIu64,
+                       "\"suspended\":%s,\"locks_reach_nodes\":%s,\"settle_ms\":%" PRIu64,
                        volume_fs_name(store->volume), volume_kind_name(volume_kind(store->volume)),
                        identity, volume_is_writable(store->volume) ? "true" : "false",
                        atomic_load(&store->suspended) ? "true" : "false",
+                       store->locks_reach_all_nodes ? "true" : "false",
                        volume_settle_ns(store->volume) / NS_PER_MS);
     describe_hanging(hanging, text);
     text_append_char(text, '}');

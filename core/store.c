@@ -4,6 +4,7 @@
 #include "core/errands.h"
 #include "core/log.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,6 +59,13 @@ static enum status open_volume(struct store *store, const struct store_options *
         return status;
 
     store->locks_reach_all_nodes = locks_reach_all_nodes(options, store->volume);
+    if (!store->locks_reach_all_nodes)
+        log_notice("volume.locks",
+                   "path=%s filesystem=%s what=\"locks are taken not to reach other "
+                   "nodes: a dead writer's journal is left alone for %" PRIu64
+                   " ms, and one node at a time should write a user\"",
+                   LOG_VALUE(volume_path(store->volume)), volume_fs_name(store->volume),
+                   options->recovery_grace_ms);
     struct volume_recovery_options recovery_options = {
         .locks_reach_all_nodes = store->locks_reach_all_nodes,
         .grace_ns = options->recovery_grace_ms * NS_PER_MS,

@@ -100,7 +100,7 @@ static int real_stat_forced(int fd, const char *path, struct statx *ret)
 
     if (path[0] == '\0')
         flags |= AT_EMPTY_PATH;
-    return statx(fd, path, flags, STATX_BASIC_STATS, ret);
+    return statx(fd, path, flags, STATX_BASIC_STATS | STATX_MNT_ID, ret);
 }
 
 static ssize_t real_list(int fd, void *bytes, size_t size)

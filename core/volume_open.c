@@ -71,6 +71,7 @@ static enum status learn_place(const struct volume *volume, struct volume_root *
         return error_set_errno(error, errno, NULL, "cannot look at the volume %s", volume->path);
     root->device = makedev(status.stx_dev_major, status.stx_dev_minor);
     root->inode = status.stx_ino;
+    root->mount_id = status.stx_mask & STATX_MNT_ID ? status.stx_mnt_id : 0;
     root->kind = volume_kind_of_fs((uint32_t) fs.f_type, root->fs_name);
     learn_mount(volume, root);
     root->writable = !volume->read_only && !(vfs.f_flag & ST_RDONLY) && allowed;
@@ -221,8 +222,10 @@ enum status volume_check_identity(struct volume *volume, bool *ret_same, struct 
     enum status status = root_create(volume, &found, error);
     if (status != STATUS_OK)
         return status;
-    /* While we hold its root, a file system keeps its device number. */
-    bool moved = found->device != held->device || found->inode != held->inode;
+    /* While we hold its root, a file system keeps its device number. One that was mounted again
+     * may do so too, with other options. */
+    bool moved = found->device != held->device || found->inode != held->inode ||
+                 found->mount_id != held->mount_id;
     if (moved || held->marker[0]) {
         status = volume_marker_read(volume, found->fd, !moved, found->marker, error);
         if (status != STATUS_OK)

@@ -22,6 +22,7 @@ struct volume_root {
     int fd;
     uint64_t device;
     uint64_t inode;
+    uint64_t mount_id; /* 0 where the kernel does not tell it */
     enum volume_kind kind;
     char fs_name[VOLUME_FS_NAME_SIZE];
     bool writable;

@@ -92,6 +92,22 @@ static enum status check_place(struct write_session *session, struct error *erro
     return status;
 }
 
+/* The calls that led here may have hung, and nothing is written yet: nothing will be for a caller
+ * who has given up, nor to another volume that lies there by now. */
+static enum status check_still_wanted(struct write_session *session, struct error *error)
+{
+    if (clock_remaining_ms(session->deadline_ns) == 0)
+        return error_set(error, STATUS_TIMEOUT, NULL,
+                         "the volume answered too late; nothing was written");
+    if (volume_root_is_at_path(session->store->volume, session->root))
+        return STATUS_OK;
+    enum status status = store_check_volume(session->store, error);
+    return status != STATUS_OK ? status
+                               : error_set(error, STATUS_UNAVAILABLE, NULL,
+                                           "the volume's directory was replaced meanwhile; "
+                                           "nothing was written");
+}
+
 /* For the lock, which could not be had. */
 static enum status refuse_lock(enum status status, struct error *error)
 {
@@ -303,6 +319,8 @@ enum status write_session_begin(const struct write_session_options *options,
         status = open_bucket(ret, false, error);
     if (status == STATUS_OK)
         status = write_session_load(ret, error);
+    if (status == STATUS_OK)
+        status = check_still_wanted(ret, error);
     return status;
 }
 

@@ -33,7 +33,7 @@ static void remove_name(struct second_name *name)
 
 /* 0 when the inode is to be kept and has its name now, ENOENT when it need not be kept. */
 static int claim_name(struct node *node, struct inode *inode, const struct inode *dir,
-                      const char *name)
+                      const char *name, char ret[SILLY_NAME_SIZE])
 {
     int error = ENOENT;
 
@@ -47,40 +47,52 @@ static int claim_name(struct node *node, struct inode *inode, const struct inode
                                                                                  << 24);
         inode->silly_dir_fd = fcntl(dir->fd, F_DUPFD_CLOEXEC, 0);
         error = inode->silly_dir_fd < 0 ? errno : 0;
+        memcpy(ret, inode->silly_name, SILLY_NAME_SIZE);
     }
     (void) pthread_mutex_unlock(&node->inodes.lock);
     return error;
 }
 
-/* By the inode: the name may stand for another file by now. */
-static int link_second_name(const struct inode *inode, const struct inode *dir)
+/* By the inode: the name may stand for another file by now. ECANCELED when the last close came
+ * before there was a name to remove. */
+static int link_second_name(struct node *node, const struct inode *inode, const struct inode *dir,
+                            const char *name)
 {
     char path[INODE_PATH_SIZE];
 
     inode_path(inode, path);
-    return linkat(AT_FDCWD, path, dir->fd, inode->silly_name, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
+    if (linkat(AT_FDCWD, path, dir->fd, name, AT_SYMLINK_FOLLOW) < 0)
+        return errno;
+    (void) pthread_mutex_lock(&node->inodes.lock);
+    bool is_wanted = inode->silly_dir_fd >= 0 && strcmp(inode->silly_name, name) == 0;
+    (void) pthread_mutex_unlock(&node->inodes.lock);
+    if (is_wanted)
+        return 0;
+    (void) unlinkat(dir->fd, name, 0);
+    return ECANCELED;
 }
 
 int silly_keep(struct node *node, struct inode *dir, const char *name, struct inode **ret)
 {
     struct inode *inode = NULL;
+    char second[SILLY_NAME_SIZE];
 
     *ret = NULL;
     if (knobs_get(&node->knobs, KNOB_SILLY_RENAME) <= 0 ||
         inodes_look_up(&node->inodes, dir, name, &inode) != 0)
         return 0;
-    int error = claim_name(node, inode, dir, name);
+    int error = claim_name(node, inode, dir, name, second);
     if (error) {
         node_forget(node, inode, 1);
     } else {
-        error = link_second_name(inode, dir);
+        error = link_second_name(node, inode, dir, second);
         if (error)
-            silly_settle(node, inode, false);
+            silly_settle(node, inode, error == ECANCELED);
         else
             *ret = inode;
     }
     /* Nobody has it open, or another node was faster and it is gone already. */
-    return error == ENOENT ? 0 : error;
+    return error == ENOENT || error == ECANCELED ? 0 : error;
 }
 
 void silly_settle(struct node *node, struct inode *inode, bool removed)

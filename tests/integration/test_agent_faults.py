@@ -535,6 +535,23 @@ class Mounts(ProcessCase):
         self.assertEqual((found["count"], states(found)[0] in ("fresh", "refreshed")), (5, True))
         self.assertFalse(os.path.exists(os.path.join(self.real, ".memsyncd")))
 
+    def test_a_volume_that_comes_back_read_only(self):
+        agent = self.agent()
+        self.wait_indexed(agent, 12)
+        for options, wanted in ((("ro",), False), ((), True)):
+            self.unmount()
+            self.wait_suspended(agent)
+            self.mount(self.real, *options)
+            self.check_resumed(agent)
+            self.assertIs(agent.rpc("status")["volume"]["writable"], wanted)
+            if wanted:
+                agent.rpc("create_fact", user_id="u1", content="amber written")
+                continue
+            with self.assertRaises(RpcError) as refusal:
+                agent.rpc("create_fact", user_id="u1", content="amber refused")
+            self.assertEqual(refusal.exception.kind, "denied")
+        self.assertEqual(agent.search("refused", "u1"), [])
+
     def test_read_only_by_configuration_writes_nothing(self):
         def snapshot():
             return sorted((path, sorted(files)) for path, _, files in os.walk(self.real))

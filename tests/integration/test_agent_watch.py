@@ -4,7 +4,6 @@
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -14,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from agent import topic
 from peer import Peer, add, delete, update
-from process import MEMSYNCD, ProcessCase, Stream, contents, skip, states, wait_until
+from process import ProcessCase, Stream, contents, states, wait_until
 
 NO_POLLING = {"poll_interval_min_ms": 3600000, "poll_interval_max_ms": 86400000}
 QUICK_POLLING = {"inotify": False, "poll_interval_min_ms": 50, "poll_interval_max_ms": 200}
@@ -134,21 +133,6 @@ class Unseen(ProcessCase):
 
 class Limits(ProcessCase):
     """A namespace of its own, in which the kernel grants few watches."""
-
-    def limited_agent(self, name, limit, **options):
-        probe = subprocess.run(
-            ["unshare", "-Ur", "sh", "-c", f"echo {limit} > /proc/sys/user/{name}"],
-            capture_output=True, text=True, check=False)
-        if probe.returncode != 0:
-            skip(f"a user namespace with limits of its own: {probe.stderr.strip()}")
-        wrapper = os.path.join(self.directory, "memsyncd")
-        with open(wrapper, "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\nexec unshare -Ur sh -c 'echo %d > /proc/sys/user/%s && "
-                       "exec \"$0\" \"$@\"' %s \"$@\"\n" % (limit, name, MEMSYNCD))
-        os.chmod(wrapper, 0o755)
-        agent = self.agent(start=False, **options)
-        agent.program = wrapper
-        return agent.start()
 
     def check_served(self, agent, users):
         self.wait_indexed(agent, 2 * users)

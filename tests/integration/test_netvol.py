@@ -905,6 +905,25 @@ class SillyRenames(VolumeCase):
                 wait_until(lambda: not self.silly(), 5, "the end of the name")
         self.assertEqual(read(self.b("file")), "new")
 
+    def test_a_last_close_during_the_removal(self):
+        ended = threading.Event()
+
+        def open_again_and_again():
+            while not ended.is_set():
+                try:
+                    os.close(os.open(self.a("file"), os.O_RDONLY))
+                except OSError as problem:
+                    self.assertIn(problem.errno, (errno.ENOENT, errno.ESTALE))
+
+        readers = [Background(open_again_and_again) for _ in range(3)]
+        for _ in range(400):
+            write(self.a("file"), "text")
+            os.unlink(self.a("file"))
+        ended.set()
+        for reader in readers:
+            reader.result()
+        wait_until(lambda: not self.silly(), 5, "the end of all names")
+
     def test_what_is_not_open_here_is_just_removed(self):
         write(self.a("file"), "text")
         with open(self.b("file"), "rb", buffering=0) as elsewhere:

@@ -15,63 +15,9 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from agent import DEFAULT_AGENT, Client, RpcError
-from network import UNTOLD, NetworkCase
+from network import POLLING, PROVEN, REACHING, SECOND_LOOK, UNTOLD, Nodes
 from peer import Peer, RewritingPeer, Stopped, add, delete, fact_path, update
 from process import MEMSYNC, contents, states, wait_until
-
-CACHES_S = 60
-PROVEN = ("fresh", "refreshed")
-# A second look after what the volume may cache, instead of after a minute.
-SECOND_LOOK = {**UNTOLD, "volume": {"cache_ms": 3000, "locks": "trusted"}}
-REACHING = {**UNTOLD, "volume": {"locks": "trusted"}}
-
-
-class Nodes(NetworkCase):
-    def start(self, users=2, facts=4, config=None):
-        """An agent on each node, in step."""
-        self.fill(users=users, facts=facts)
-        self.agents = [self.node_agent(node, config=config or REACHING)
-                       for node in range(self.nodes)]
-        for agent in self.agents:
-            self.wait_indexed(agent, users * facts)
-        return self.agents
-
-    def cache(self, seconds=CACHES_S, node="all"):
-        """Caches of the kernel, as a client's with default options."""
-        rules = self.net if node == "all" else self.net.node(node)
-        for knob in ("attr_cache_s", "entry_cache_s", "negative_cache_s", "listing_cache_s"):
-            rules.set(knob, seconds)
-
-    def search(self, agent, query="amber", user="u1", **options):
-        return agent.rpc("search", user_id=user, query=query, top_k=100, **options)
-
-    def expect(self, agent, wanted, query="amber", user="u1"):
-        """The very next search has exactly this, and vouches for it."""
-        found = self.search(agent, query, user)
-        self.assertIn(states(found)[0], PROVEN)
-        self.assertEqual(contents(found), sorted(wanted))
-        return found
-
-    def expect_soon(self, agent, wanted, query="amber", user="u1", timeout_s=20):
-        def has_it():
-            found = self.search(agent, query, user)
-            return (states(found)[0] in PROVEN and contents(found) == sorted(wanted)) and found
-        return wait_until(has_it, timeout_s, f"an answer {wanted}")
-
-    def texts(self, user=1, numbers=range(1, 5)):
-        return [f"amber number{number} of user{user}" for number in numbers]
-
-    def left_behind(self, user="u1"):
-        """Journals, recovery directories and temporary files."""
-        left = [os.path.join(directory, name)
-                for directory, directories, files in os.walk(self.peer.bucket(user))
-                for name in directories + files
-                if name in (".memory.journal.json", ".recovery") or name.endswith(".tmp")
-                or name.startswith((".new-", ".nfs"))]
-        return [path for path in left if not (path.endswith(".recovery") and not os.listdir(path))]
-
-    def expect_nothing_left(self):
-        self.assertEqual(self.left_behind(), [])
 
 
 class Caches(Nodes):
@@ -194,21 +140,33 @@ class Caches(Nodes):
 class Lags(Nodes):
     """What a client keeps although it is told not to: no force helps, only time."""
 
-    def test_a_new_manifest_with_an_old_listing(self):
+    def start_with_old_listings(self):
+        """Node 0 remembers those of a commit."""
         a, b = self.start(config=SECOND_LOOK)
         self.net.node(0).set("listing_lag_s", 2)
         self.expect(a, self.texts())
         self.peer.commit("u1", changes=[update("fact_1", "amber one again")])
-        self.search(a)  # its listings are remembered now
+        self.search(a)
+        return a, b
+
+    def test_a_new_manifest_with_an_old_listing(self):
+        a, b = self.start_with_old_listings()
         self.peer.commit("u1", changes=[add("fact_z", "amber zed")])
         self.search(a)  # the manifest is new, the listings are not
         wanted = ["amber one again", "amber zed"] + self.texts(numbers=(2, 3, 4))
         self.expect(b, wanted)
-        # Nobody searches: the second look alone has to find it.
-        def has_all():
-            facts = a.rpc("list_facts", user_id="u1", freshness="local")["facts"]
-            return sorted(fact["content"] for fact in facts) == sorted(wanted)
-        wait_until(has_all, 20, "the second look")
+        self.wait_found(a, "u1", wanted)  # nobody searches: by the second look alone
+        self.expect(a, wanted)
+
+    def test_a_fact_that_only_an_old_listing_shows(self):
+        a, b = self.start_with_old_listings()
+        self.peer.commit("u1", changes=[delete("fact_2")])
+        found = self.search(a)
+        if states(found)[0] in PROVEN:
+            self.assertNotIn(self.texts()[1], contents(found))
+        wanted = ["amber one again"] + self.texts(numbers=(3, 4))
+        self.expect(b, wanted)
+        self.wait_found(a, "u1", wanted)
         self.expect(a, wanted)
 
     def test_fresh_bytes_under_old_attributes(self):
@@ -282,22 +240,13 @@ class Times(Nodes):
 class Watching(Nodes):
     """Nothing tells a node what others did; polling finds it, unasked."""
 
-    POLLING = {"volume": {"locks": "trusted"},
-               "sync": {"poll_interval_min_ms": 200, "poll_interval_max_ms": 500}}
-
-    def wait_found(self, agent, user, wanted):
-        def is_there():
-            facts = agent.rpc("list_facts", user_id=user, freshness="local")["facts"]
-            return sorted(fact["content"] for fact in facts) == sorted(wanted)
-        wait_until(is_there, 20, f"{wanted} without a search")
-
     def test_a_fact_of_another_node(self):
-        a, b = self.start(config=self.POLLING)
+        a, b = self.start(config=POLLING)
         a.rpc("create_fact", user_id="u1", content="amber told")
         self.wait_found(b, "u1", self.texts() + ["amber told"])
 
     def test_a_tree_moved_in_and_out_on_another_node(self):
-        a, b = self.start(config=self.POLLING)
+        a, b = self.start(config=POLLING)
         self.cache(5)
         outside = Peer(os.path.join(self.directory, "outside"), durable=False)
         os.mkdir(outside.root)
@@ -313,7 +262,7 @@ class Watching(Nodes):
             self.expect_soon(agent, [], user="u9")
 
     def test_a_directory_made_again_under_its_name(self):
-        a, b = self.start(config=self.POLLING)
+        a, b = self.start(config=POLLING)
         self.cache(5)
         shutil.rmtree(self.peer.bucket("u1"))
         self.peer.commit("u1", changes=[add("fact_7", "amber seven"), add("fact_8", "amber eight")])
@@ -387,7 +336,7 @@ class Errors(Nodes):
                 self.expect_soon(a, wanted)
 
     def test_users_that_cannot_be_listed_are_told_once_and_found_later(self):
-        a, _ = self.start(config=Watching.POLLING)
+        a, _ = self.start(config=POLLING)
         with self.net.node(0).fail("opendir", "users", "EIO"):
             wait_until(lambda: a.log_lines("event=volume.listing"), 20, "a line about the listing")
             self.peer.commit("u7", changes=[add("fact_1", "amber seven")])
@@ -518,8 +467,8 @@ class Locks(Nodes):
                 for turn in range(count):
                     revision = self.peer.revision("u1")
                     try:
-                        reply = client.rpc("create_fact", user_id="u1", expected_revision=revision,
-                                           content=f"amber w{number}t{turn}")
+                        reply = client.rpc("apply_changes", user_id="u1", expected_revision=revision, upserts=[
+                            {"content": f"amber w{number}t{turn}", "category": "context", "confidence": 0.5}])
                     except (RpcError, TimeoutError):
                         continue
                     made = reply["revision"]
@@ -600,8 +549,7 @@ class SillyNames(Nodes):
             made = b.rpc("create_fact", user_id="u1", content="amber made")
             b.rpc("delete_fact", user_id="u1", fact_id=made["fact"]["id"])
             self.expect(a, wanted)
-        # A node tells the server of its last close when it likes.
-        wait_until(lambda: not self.left_behind(), 10, "an end of the files that were open")
+        self.expect_nothing_left()
 
     def test_a_recovery_directory_that_cannot_be_removed_is_no_failure(self):
         a, b = self.start()

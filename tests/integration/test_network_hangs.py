@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from agent import DEFAULT_AGENT, Client, RpcError
-from network import UNTOLD, NetworkCase, thread_count, timed
+from network import POLLING, UNTOLD, NetworkCase, thread_count, timed
 from peer import add, update
 from process import IS_SANITIZED, Supervisor, contents, states, wait_until
 
@@ -295,11 +295,8 @@ class Writes(HangCase):
 class Watching(HangCase):
     """The watcher lists the users, and looks at the volume's root, on its own thread."""
 
-    POLLING = {"volume": {"locks": "trusted"},
-               "sync": {"poll_interval_min_ms": 200, "poll_interval_max_ms": 500}}
-
     def expect_all_goes_on(self, operation, pattern, told, sync):
-        agent, supervisor = self.supervised(config={**self.POLLING, "sync": {**self.POLLING["sync"], **sync}})
+        agent, supervisor = self.supervised(config={**POLLING, "sync": {**POLLING["sync"], **sync}})
         with self.net.node(0).hang(operation, pattern) as held:
             held.wait_hanging()
             for user in ("u1", "u2", "u3"):
@@ -337,7 +334,7 @@ class Watching(HangCase):
         self.expect_all_goes_on("open", ".memsyncd/*", ("open", ".memsyncd/volume-id"), {"inotify": False})
 
     def test_it_ends_when_told_although_a_listing_hangs(self):
-        agent = self.served(config=self.POLLING)
+        agent = self.served(config=POLLING)
         with self.net.node(0).hang("readdir", "users") as held:
             held.wait_hanging()
             self.expect_end(agent)

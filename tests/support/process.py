@@ -80,6 +80,22 @@ class ProcessCase(unittest.TestCase):
         self.addCleanup(self.close_agent, agent)
         return agent.start() if start else agent
 
+    def limited_agent(self, name, limit, **options):
+        """An agent in a namespace of its own, in which the kernel grants so much of `name`."""
+        probe = subprocess.run(
+            ["unshare", "-Ur", "sh", "-c", f"echo {limit} > /proc/sys/user/{name}"],
+            capture_output=True, text=True, check=False)
+        if probe.returncode != 0:
+            skip(f"a user namespace with limits of its own: {probe.stderr.strip()}")
+        wrapper = os.path.join(self.directory, "memsyncd")
+        with open(wrapper, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nexec unshare -Ur sh -c 'echo %d > /proc/sys/user/%s && "
+                       "exec \"$0\" \"$@\"' %s \"$@\"\n" % (limit, name, MEMSYNCD))
+        os.chmod(wrapper, 0o755)
+        agent = self.agent(start=False, **options)
+        agent.program = wrapper
+        return agent.start()
+
     def close_agent(self, agent):
         """Ends an agent; what it logged is shown when the test has failed."""
         result = self._outcome.result

@@ -99,24 +99,39 @@ Test(writer, a_write_after_the_volume_was_replaced_lies_where_the_path_leads)
     cr_expect_str_eq(answer.facts, "f1=one f2=two f3=three f4=four");
 }
 
+/* Another directory takes the volume's place when a write has come so far. */
+static void replace_during_write(enum pause_point point, struct job *job)
+{
+    temp_store_usual(store, true);
+    open_writer();
+    pause_arm(point);
+    job_start(job);
+    cr_assert(pause_wait_reached(point, LONG_MS));
+    replace_volume();
+    pause_release(point);
+    job_join(job);
+    EXPECT_JOB(*job, STATUS_UNAVAILABLE);
+    cr_expect(!lies_at_the_path("f3"));
+    write_done("u/a", "f4", "note four");
+    cr_expect(lies_at_the_path("f4"));
+}
+
+Test(writer, a_write_whose_volume_is_replaced_before_its_commit_is_refused)
+{
+    struct job job = {.thread = 1, .scope = "u/a", .wish = {.id = "f3", .text = "note three"}};
+
+    replace_during_write(PAUSE_COMMIT_AFTER_LOCK, &job);
+    cr_expect(!strstr(job.error.members, "unconfirmed"));
+    job_destroy(&job);
+}
+
 Test(writer, a_commit_whose_volume_is_replaced_meanwhile_is_not_acknowledged)
 {
     struct job job = {.thread = 1, .scope = "u/a", .wish = {.id = "f3", .text = "note three"}};
 
-    temp_store_usual(store, true);
-    open_writer();
-    pause_arm(PAUSE_COMMIT_AFTER_LOCK);
-    job_start(&job);
-    cr_assert(pause_wait_reached(PAUSE_COMMIT_AFTER_LOCK, LONG_MS));
-    replace_volume();
-    pause_release(PAUSE_COMMIT_AFTER_LOCK);
-    job_join(&job);
-    EXPECT_JOB(job, STATUS_UNAVAILABLE);
+    replace_during_write(PAUSE_COMMIT_AFTER_BACKUP, &job);
     EXPECT_MEMBER(job.error, "\"reason\":\"unconfirmed\"");
-    cr_expect(!lies_at_the_path("f3"));
     job_destroy(&job);
-    write_done("u/a", "f4", "note four");
-    cr_expect(lies_at_the_path("f4"));
 }
 
 /* ---- groups ---- */
