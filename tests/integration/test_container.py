@@ -18,10 +18,12 @@ from agent import Client
 from container import Container
 from manifests import load, workloads
 from peer import Peer, add
-from process import IS_SANITIZED, own_mounts, skip, wait_until
+from process import IS_SANITIZED, ROOT, own_mounts, skip, wait_until
 
 # What a kubelet gives the agent at least, see check_life() of the manifests' rules, less what a busy node takes.
 ENDED_S = 10.0
+MAKE_VOLUME = os.path.join(ROOT, "tests", "demo", "make_volume.py")
+USERS, FACTS = 800, 15
 WORKER = r"""
 import sys, time
 sys.path.insert(0, sys.argv[1])
@@ -182,20 +184,22 @@ class Restart(ContainerCase):
 
     def test_a_build_goes_on_where_the_container_before_was_killed(self):
         container = self.container()
-        for user in range(300):
-            self.peer.commit(f"many{user}", changes=[add("fact_1", "amber"), add("fact_2", "amber too")])
-        subprocess.run(["chown", "-R", f"{container.uid}:{container.gid}", container.volume("srv/memsync")], check=True)
+        volume = container.volume("srv/memsync")
+        shutil.rmtree(volume)
+        subprocess.run([sys.executable, MAKE_VOLUME, volume, "--users", str(USERS), "--facts", str(FACTS),
+                        "--agents", "1"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["chown", "-R", f"{container.uid}:{container.gid}", volume], check=True)
         container.start(MEMSYNC_SYNC_REFRESHERS="1", MEMSYNC_SYNC_READERS="1")
         self.assertTrue(container.probe("startupProbe"), "the index need not be whole")
         with Client(container.endpoint) as client:
-            before = wait_until(lambda: (build := client.rpc("status")["build"])["facts"] > 30 and build, 60,
+            before = wait_until(lambda: (build := client.rpc("status")["build"])["facts"] > 100 and build, 60,
                                 "a part of the build")
             self.assertNotEqual(before["phase"], "done", "the volume is too small for this test")
             container.stop(signal.SIGKILL)
             container.start()
             wait_until(lambda: container.answers(client), 20, "an answer")
             build = self.wait_built(client)["build"]
-            self.assertEqual(build["facts"], 605)
+            self.assertEqual(build["facts"], USERS * FACTS)
             self.assertGreaterEqual(build["facts"] - build["facts_built"], before["facts"] // 2)
 
 
