@@ -499,6 +499,9 @@ install: all ## install below DESTDIR/PREFIX
 	install -m 644 $(wildcard docs/charts/*.svg) $(DESTDIR)$(DOCDIR)/docs/charts/
 	install -m 644 $(wildcard docs/monitoring/*) $(DESTDIR)$(DOCDIR)/docs/monitoring/
 	install -m 644 systemd/README.md $(DESTDIR)$(DOCDIR)/systemd/
+	install -d $(DESTDIR)$(DOCDIR)/containers/kubernetes
+	install -m 644 containers/Containerfile $(DESTDIR)$(DOCDIR)/containers/
+	install -m 644 $(wildcard containers/kubernetes/*.yaml) $(DESTDIR)$(DOCDIR)/containers/kubernetes/
 	install -m 644 ipc/python/README.md $(DESTDIR)$(DOCDIR)/ipc/python/
 
 .PHONY: uninstall
