@@ -441,7 +441,7 @@ static enum status settle_and_heal(struct settling *settling, struct error *erro
 {
     enum status status = settle(settling, error);
 
-    if (status != STATUS_CORRUPT || !index_is_damaged(settling->store->index))
+    if (!store_has_lost_index(settling->store, status, error))
         return status;
     if (!settling->request->may_block)
         return STATUS_WOULD_BLOCK;

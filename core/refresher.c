@@ -567,13 +567,12 @@ static void run_it(struct store *store, struct index_reader *reader, struct refr
     uint64_t begun_ns = clock_monotonic_ns();
 
     enum status status = refresh_until_installed(&refresh, lock_is_held, &result.error);
-    if (status == STATUS_CORRUPT && index_is_damaged(store->index) &&
+    if (store_has_lost_index(store, status, &result.error) &&
         store_heal_index(store, &result.error) == STATUS_OK) {
         result = (struct refresh_result){0};
         status = refresh_until_installed(&refresh, lock_is_held, &result.error);
     }
-    /* Damage of the index names no file of the volume; it is ours to mend, and passes. */
-    if (status == STATUS_CORRUPT && !result.error.path[0])
+    if (store_has_lost_index(store, status, &result.error))
         status = error_set(&result.error, STATUS_UNAVAILABLE, NULL, "%s", INDEX_LOST_TEXT);
     if (refresh.yields) { /* nothing is wrong: who waits looks again */
         status = STATUS_OK;

@@ -154,7 +154,7 @@ enum status searcher_run(struct store *store, const struct search_request *reque
 
     atomic_fetch_add_explicit(&store->counters.searches, 1, memory_order_relaxed);
     status = search_once(store, request, query, ret, error);
-    if (status != STATUS_CORRUPT || !index_is_damaged(store->index))
+    if (!store_has_lost_index(store, status, error))
         return status;
     /* The damage showed at the query itself: start the file anew and build what this search needs.
      */
@@ -164,7 +164,7 @@ enum status searcher_run(struct store *store, const struct search_request *reque
     if (status == STATUS_OK)
         status = search_once(store, request, query, ret, error);
     /* Lost once more, and not what the caller's memory is like. */
-    return status == STATUS_CORRUPT && index_is_damaged(store->index)
+    return store_has_lost_index(store, status, error)
                ? error_set(error, STATUS_UNAVAILABLE, NULL, INDEX_LOST_TEXT)
                : status;
 }

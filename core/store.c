@@ -364,6 +364,12 @@ enum status store_accept_volume(struct store *store, struct error *error)
     return STATUS_OK;
 }
 
+bool store_has_lost_index(const struct store *store, enum status status, const struct error *error)
+{
+    return status == STATUS_CORRUPT &&
+           (index_is_damaged(store->index) || (error && !error->path[0]));
+}
+
 enum status store_heal_index(struct store *store, struct error *error)
 {
     char identity[VOLUME_ID_SIZE];

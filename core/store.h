@@ -129,6 +129,12 @@ MUST_CHECK enum status store_check_volume(struct store *store, struct error *err
 /* Takes the volume that lies at the path now, whatever it is. */
 MUST_CHECK enum status store_accept_volume(struct store *store, struct error *error);
 
+/* Whether what was returned tells of the index, and not of somebody's memory: then the index is to
+ * be healed, and what was tried may be tried again. Damage of the index names no file of the
+ * volume. It may be mended by now: who opens the file while somebody else begins it anew may see
+ * neither the old one nor the new one. */
+bool store_has_lost_index(const struct store *store, enum status status, const struct error *error);
+
 /* After an index function answered STATUS_CORRUPT: sets the file aside and starts an empty one,
  * unless somebody else was faster. Scopes are then built again, on demand at once and all others in
  * the background. */

@@ -52,7 +52,7 @@ static enum status read_whole_scope(struct write_source *source, bool relist, st
     if (status == STATUS_OK && !relist && is_in_step(source))
         return STATUS_OK;
     write_source_close(source);
-    if (status == STATUS_CORRUPT && index_is_damaged(session->store->index))
+    if (store_has_lost_index(session->store, status, error))
         status = store_heal_index(session->store, error);
     for (unsigned i = 0; status == STATUS_OK && i < REFRESH_TRIES; i++) {
         status = refresher_bring_in_step(session->store, session->reader, &source->scope, wishes,
@@ -67,7 +67,7 @@ static enum status read_whole_scope(struct write_source *source, bool relist, st
             return STATUS_OK;
         write_source_close(source);
     }
-    if (status == STATUS_CORRUPT && index_is_damaged(session->store->index)) /* once more */
+    if (store_has_lost_index(session->store, status, error)) /* once more */
         return error_set(error, STATUS_UNAVAILABLE, NULL, INDEX_LOST_TEXT);
     return status == STATUS_OK
                ? error_set(error, STATUS_BUSY, NULL, "the index cannot keep up with the scope")

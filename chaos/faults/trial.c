@@ -182,6 +182,7 @@ static void heal(struct world *world, bool writes_first)
     world->must_be_fresh = true;
     if (!world->backend && world_open(world) != STATUS_OK)
         return;
+    world_rest(world);
     world_watch(world);
     if (writes_first)
         write_first(world);

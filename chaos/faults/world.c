@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define DEADLINE_MS 10000
 
@@ -159,6 +160,19 @@ void world_watch(struct world *world)
         status = store_heal_index(store, &error);
     fault_pause();
     world->errors += status != STATUS_OK;
+}
+
+void world_rest(struct world *world)
+{
+    uint64_t deadline_ns = clock_deadline_ms(DEADLINE_MS);
+    struct refresh_table_counts counts = {.running = 1};
+
+    while (world->backend && counts.running + counts.wanted_urgent > 0) {
+        refresh_table_counts(world->backend->store->refreshes, &counts);
+        (void) nanosleep(&(struct timespec){.tv_nsec = 100 * NS_PER_US}, NULL);
+        if (clock_remaining_ms(deadline_ns) == 0)
+            test_die("a refresh does not end");
+    }
 }
 
 /* Only what is there when this begins: a run that fails asks for another. */

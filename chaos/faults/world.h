@@ -49,6 +49,10 @@ enum status world_open(struct world *world);
 void world_close(struct world *world);
 /* What the agent's watcher does each second: is this our volume, is this our index? */
 void world_watch(struct world *world);
+/* Waits until no refresh is under way: one that began while calls failed may end after that, and
+ * whoever joined it would be told of a failure that is over. */
+void world_rest(struct world *world);
+
 /* The runs that were asked for in the background, and the second looks whose time comes. */
 void world_settle(struct world *world);
 

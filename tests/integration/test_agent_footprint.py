@@ -9,7 +9,7 @@ import unittest
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", part)
                 for part in ("support", "bench")]
 
-from process import ProcessCase, wait_until
+from process import ProcessCase, descriptors_of, wait_until
 from soak import watches_of
 
 USERS, CLIENTS, SEARCHES = 30, 12, 60
@@ -18,17 +18,6 @@ THREADS, REFRESHERS, READERS = 8, 2, 8  # of a configuration that names none
 
 def threads_of(pid):
     return len(os.listdir(f"/proc/{pid}/task"))
-
-
-def descriptors_of(pid):
-    """What each of them leads to."""
-    found = []
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
-        except FileNotFoundError:
-            pass  # closed meanwhile
-    return found
 
 
 class Footprint(ProcessCase):

@@ -21,7 +21,7 @@ from agent import AgentFailed, RpcError, merge
 from exposition import lint, parse
 from network import LOCKS_REACH, UNTOLD, NetworkCase
 from peer import add, update
-from process import IS_SANITIZED, ROOT, ProcessCase, skip, states, wait_until
+from process import IS_SANITIZED, ROOT, ProcessCase, descriptors_of, skip, states, wait_until
 
 DOCS = os.path.join(ROOT, "docs", "monitoring")
 LISTEN = {"metrics": {"listen": 0}}
@@ -737,8 +737,8 @@ class Listening(MetricsCase):
         self.assertNotIn("metrics.", agent.log())
         with open(f"/proc/{agent.pid}/net/tcp", encoding="utf-8") as file:
             inodes = {line.split()[9] for line in file.readlines()[1:]}
-        links = [os.readlink(f"/proc/{agent.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{agent.pid}/fd")]
-        self.assertEqual([link for link in links if link.removeprefix("socket:[").rstrip("]") in inodes], [])
+        self.assertEqual([link for link in descriptors_of(agent.pid)
+                          if link.removeprefix("socket:[").rstrip("]") in inodes], [])
 
     def test_a_port_alone_is_one_of_this_host(self):
         agent = self.metered()

@@ -54,6 +54,17 @@ def own_mounts():
     return None
 
 
+def descriptors_of(pid):
+    """What each descriptor of a process leads to."""
+    found = []
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+        except FileNotFoundError:
+            pass  # closed meanwhile
+    return found
+
+
 def states(reply):
     return [scope["state"] for scope in reply["scopes"]]
 
