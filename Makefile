@@ -357,7 +357,7 @@ bench: deps ## how fast it is, beside floors of the same run; table and build/be
 		--charts build/charts $(BENCH)
 
 bench-quick: override BENCH += --quick
-bench-quick: bench ## the same with smaller volumes and one run of each
+bench-quick: bench ## the same on small volumes, one run of each, in about two minutes
 
 # `check` holds them against their limits. COUNTS="--directory DIR" keeps the profiles.
 .PHONY: counts

@@ -66,10 +66,15 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def chosen_by(only):
+LONG = ("scaling",)  # a quick run has them only when asked for
+
+
+def chosen_by(only, quick):
     """The names that were asked for: whole, or the word that some begin with. An unknown one ends it."""
+    if only is None:
+        return [name for name in MEASUREMENTS if not (quick and name in LONG)]
     chosen = []
-    for wanted in MEASUREMENTS if only is None else only.split(","):
+    for wanted in only.split(","):
         names = [name for name in MEASUREMENTS if name == wanted or name.startswith(wanted + "-")]
         if not names:
             print(f"no such measurement: {wanted} (--list names them)", file=sys.stderr)
@@ -117,7 +122,7 @@ def main():
     if options.list:
         print("\n".join(MEASUREMENTS))
         return 0
-    chosen = chosen_by(options.only)
+    chosen = chosen_by(options.only, options.quick)
     told = machine()
     begun = time.monotonic()
     bench = Bench(options)

@@ -33,7 +33,7 @@ def build_once(bench, volume, facts):
 
 
 def measure_cold(bench):
-    sizes = [(bench.many, 100), (1, 10000 if bench.quick else 100000)]
+    sizes = [(bench.many, 100), (1, bench.big if bench.quick else 100000)]
     for users, facts in sizes:
         volume = bench.volume(users, facts)
         floors = [bench.tool("files", volume)["files_per_second"] for _ in range(bench.runs)]
@@ -128,7 +128,7 @@ def measure_polling(bench):
             wait_until(lambda: is_settled(agent), 3600, 0.1)
             time.sleep(3 + users / COMPARES_PER_SECOND)  # the first round reads what no cache has yet
             before, begun = cpu_seconds(agent.pid), time.monotonic()
-            time.sleep(5 if bench.quick else 20)
+            time.sleep(3 if bench.quick else 20)
             share = (cpu_seconds(agent.pid) - before) / (time.monotonic() - begun)
         bench.add("poll", f"an idle agent with {users:,} users, of one core", share * 100, "%",
                   target=2)

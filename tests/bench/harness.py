@@ -44,6 +44,7 @@ class Bench:
         self.quick = options.quick
         self.runs = options.runs or (1 if options.quick else 5)
         self.seconds = options.seconds or (1 if options.quick else 2)
+        self.big = 2000 if options.quick else 10000  # facts of one scope, the same
         self.many = 200 if options.quick else 1000  # users with 100 facts, of the volume that most share
         self.rows = []
         self.charts = {}

@@ -24,10 +24,10 @@ def measure_inside(bench):
         bench.add("search", f"in the agent, 3 words, {facts} facts, {users:,} tenants",
                   median_of(found, "search", "p50_us"), "us", median_of(found, "search", "p99_us"),
                   median_of(found, "sqlite", "p50_us"), target)
-    volume = bench.volume(1, 10000)
+    volume = bench.volume(1, bench.big)
     found = [bench.tool("inside", volume, bench.index(volume), bench.requests(1), bench.seconds)
              for _ in range(bench.runs)]
-    bench.add("search", "in the agent, 3 words, one scope of 10,000 facts",
+    bench.add("search", f"in the agent, 3 words, one scope of {bench.big:,} facts",
               median_of(found, "search", "p50_us"), "us", median_of(found, "search", "p99_us"),
               median_of(found, "sqlite", "p50_us"), 800)
     bench.add("search", "compare (open, fstat, read, revision, digest)",
