@@ -85,9 +85,9 @@ struct refresh_run {
     unsigned wishes;
     uint64_t number;
     struct racy *racy; /* the scope's; the run's owner alone uses it until refresh_done() */
-    unsigned refusals; /* the same of runs that were refused some files */
     unsigned failures; /* first runs and retries of this scope that failed in a row before this
                           one; meeting a commit under way begins anew with 1 */
+    unsigned refusals; /* the same of those that were refused some files */
     struct refresh_slot *slot;
 };
 

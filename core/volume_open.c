@@ -254,7 +254,9 @@ bool volume_root_is_at_path(const struct volume *volume, struct volume_root_id i
 
     volume_count_operations(1);
     volume_call_begin(volume, "stat", -1, volume->path);
-    failed = stat(volume->path, &status);
+    do {
+        failed = stat(volume->path, &status);
+    } while (failed && errno == EINTR);
     volume_call_end();
     return !failed && status.st_dev == id.device && status.st_ino == id.inode;
 }

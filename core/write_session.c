@@ -92,6 +92,20 @@ static enum status check_place(struct write_session *session, struct error *erro
     return status;
 }
 
+/* Whether the path still leads where the session began. A look that failed once tells nothing, so
+ * the volume is opened anew then. */
+static bool has_stayed(const struct write_session *session, struct error *error)
+{
+    const struct volume *volume = session->store->volume;
+
+    if (volume_root_is_at_path(volume, session->root))
+        return true;
+    if (store_check_volume(session->store, error) != STATUS_OK)
+        return false;
+    struct volume_root_id found = volume_root_id(volume);
+    return found.device == session->root.device && found.inode == session->root.inode;
+}
+
 /* The calls that led here may have hung, and nothing is written yet: nothing will be for a caller
  * who has given up, nor to another volume that lies there by now. */
 static enum status check_still_wanted(struct write_session *session, struct error *error)
@@ -99,13 +113,10 @@ static enum status check_still_wanted(struct write_session *session, struct erro
     if (clock_remaining_ms(session->deadline_ns) == 0)
         return error_set(error, STATUS_TIMEOUT, NULL,
                          "the volume answered too late; nothing was written");
-    if (volume_root_is_at_path(session->store->volume, session->root))
+    if (has_stayed(session, error))
         return STATUS_OK;
-    enum status status = store_check_volume(session->store, error);
-    return status != STATUS_OK ? status
-                               : error_set(error, STATUS_UNAVAILABLE, NULL,
-                                           "the volume's directory was replaced meanwhile; "
-                                           "nothing was written");
+    return error_set(error, STATUS_UNAVAILABLE, NULL,
+                     "the volume cannot be found at its path any more; nothing was written");
 }
 
 /* For the lock, which could not be had. */
@@ -505,11 +516,10 @@ static enum status advance_without_change(struct write_session *session, const s
 /* After a commit: it is not acknowledged when it may lie where nobody reads. */
 static enum status confirm_place(struct write_session *session, struct error *error)
 {
-    if (volume_root_is_at_path(session->store->volume, session->root))
+    if (has_stayed(session, NULL))
         return STATUS_OK;
-    (void) !store_check_volume(session->store, NULL); /* it is told and suspended, or found again */
     (void) error_set(error, STATUS_UNAVAILABLE, NULL,
-                     "unconfirmed: the volume's directory was replaced meanwhile");
+                     "unconfirmed: the volume cannot be found at its path any more");
     error_add_member(error, "reason", "\"unconfirmed\"");
     return STATUS_UNAVAILABLE;
 }

@@ -379,6 +379,14 @@ class Errors(Nodes):
     def test_a_fact_that_might_not_be_read_before_a_restart_is_found_when_it_may(self):
         self.refuse_a_fact(restart=True)
 
+    def test_a_look_at_the_root_that_is_interrupted_is_no_other_volume(self):
+        """Commits look whether the path still leads to the volume, before and after."""
+        a, _ = self.start()
+        with self.net.node(0).fail("getattr", ".", "EINTR", probability=0.3) as rule:
+            for number in range(15):
+                a.rpc("create_fact", user_id="u2", content=f"slate {number}")
+            self.assertGreater(rule.fired(), 0)
+
     def test_a_full_volume_changes_nothing(self):
         a, b = self.start()
         made = a.rpc("create_fact", user_id="u1", content="amber before")
